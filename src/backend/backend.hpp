@@ -75,6 +75,10 @@ struct PackedOperand {
   std::int64_t grid = 0;
 };
 
+struct PackOptions {
+  bool winograd = true;  // weights of convolutions may be transformed for Winograd's algorithm
+};
+
 struct CodeOptions {
   bool generate_code = true;  // false: loop kernels run in the interpreter (CPU only)
   bool fast_math = false;
@@ -107,7 +111,8 @@ class Backend {
   // Optional, default nothing. Changes `problem` and `dims` to read constant operand `operand` in a
   // packed layout. Returns nothing, and changes nothing, if the kernel reads the operand in place.
   virtual std::optional<PackedOperand> pack_operand(problems::Problem& /*problem*/, int /*operand*/,
-                                                    std::vector<Dim>& /*dims*/) const {
+                                                    std::vector<Dim>& /*dims*/,
+                                                    const PackOptions& /*options*/) const {
     return std::nullopt;
   }
   // Packs host memory. `problem` is that of the launch that reads the packed copy.

@@ -192,11 +192,12 @@ class ProblemProof {
                         at::x_strides);
     if (p.w_packed) {
       const auto sizes = kernels::conv2d_constant_sizes(p, launch_.dims);
-      if (require(sizes.has_value(), "sizes of a convolution with packed weights vary"))
+      if (require(sizes.has_value(), "sizes of a convolution with packed weights vary") &&
+          require(!p.winograd || sizes->can(kernels::Form::winograd),
+                  "a convolution of these sizes has no transformed weights"))
         holds(1, p.w,
-              kernels::conv2d_packed_elements(p, dim(at::o), depth * dim(at::kh) * dim(at::kw),
-                                              sizes->winograd_pays()));
-    } else
+              kernels::conv2d_packed_elements(p, dim(at::o), depth * dim(at::kh) * dim(at::kw)));
+    } else if (require(!p.winograd, "transformed weights that are not packed"))
       operand(1, p.w, {dim(at::o), depth, dim(at::kh), dim(at::kw)}, at::w_strides);
     const Dim n = dim(at::n), o = dim(at::o), oh = dim(at::oh), ow = dim(at::ow);
     if (at_.epilogue == nullptr) operand(2, p.y, {n, o, oh, ow}, at::y_strides, true);

@@ -193,6 +193,10 @@ bool keeps_subnormals(const CompileOptions& options) {
   return options.keep_subnormals || switch_of("GEX_KEEP_SUBNORMALS") == "1";
 }
 
+bool allows_winograd(const CompileOptions& options) {
+  return options.winograd && switch_of("GEX_WINOGRAD") != "0";
+}
+
 bool makes_super_kernels(const CompileOptions& options) {
   return options.super_kernel || switch_of("GEX_SUPER_KERNEL") == "1";
 }

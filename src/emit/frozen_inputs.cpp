@@ -40,8 +40,8 @@ bool FrozenInputs::has_contents(BufferId id) const {
 void FrozenInputs::pack_operand(ops::ProblemLaunch& plan, int k, program::Launch& launch) {
   const Operand& operand = plan.operands[static_cast<std::size_t>(k)];
   if (!has_contents(operand.buffer) || !operand.offset.is_const()) return;
-  const std::optional<backend::PackedOperand> packed =
-      state_.backend.pack_operand(plan.problem, k, plan.dims);
+  const std::optional<backend::PackedOperand> packed = state_.backend.pack_operand(
+      plan.problem, k, plan.dims, {.winograd = allows_winograd(state_.options)});
   if (!packed) return;
   std::string key = str(packed->form, " ", operand.buffer, " ", operand.offset);
   for (std::int64_t d : packed->dims) key += str(" ", d);

@@ -40,6 +40,8 @@ bool is_problem(const Node& node);
 bool takes_epilogue(const Node& node);
 // Rough cost in cycles of computing one element of a map node, without its operands.
 int weight_of(const Node& node);
+// Reads of its operands that depend on the index: those of padding and concatenation.
+int conditional_reads(const Node& node);
 
 struct LoweredCluster {
   bool ok = false;

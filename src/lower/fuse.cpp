@@ -360,10 +360,22 @@ class Fusion {
     return std::nullopt;
   }
 
+  // Conditions in the loops of a reduction prevent vectors, and cost more than a pass over memory.
+  static bool has_many_conditions(const Cluster& cluster) {
+    constexpr int kMost = 4;
+    int reads = 0;
+    for (const Node* node : cluster.nodes) reads += conditional_reads(*node);
+    return reads > kMost;
+  }
+
   // Fusing into a larger space recomputes the smaller cluster: fine if that is cheap, or if the
   // operand is constant along the innermost axis and so computed once per row.
   bool pays(const Cluster& space, const Cluster& smaller, const Cluster& consumer,
             const Cluster& producer, std::string& why) const {
+    if (!consumer.inner.empty() && producer.inner.empty() && has_many_conditions(producer)) {
+      why = "it is assembled of many parts, which each pass of a reduction would do again";
+      return false;
+    }
     if (provably_eq(product(space.space), product(smaller.space))) return true;
     if (&smaller == &consumer) return true;  // a row result computed once per row
     int cost = 0;

@@ -19,8 +19,11 @@ class OpaqueContext : public loop::BodyContext {
     return s.load(k, in_type(k).dtype, {index.begin(), index.end()});
   }
   Scalar in(int k, Indices index, Scalar pred, Scalar fill) override {
+    if (!s.is_true(pred)) ++conditional_reads;
     return s.load(k, in_type(k).dtype, {index.begin(), index.end()}, pred, fill);
   }
+
+  int conditional_reads = 0;
 };
 
 }  // namespace
@@ -39,6 +42,16 @@ bool is_free(const Node& node) {
 bool is_problem(const Node& node) { return ops::has_problem(node); }
 
 bool takes_epilogue(const Node& node) { return is_problem(node) && node.op().problem->epilogue; }
+
+int conditional_reads(const Node& node) {
+  if (!node.op().body || !node.op().body->map || ops::is_conv_border(node)) return 0;
+  std::vector<loop::Expr> exprs;
+  loop::ScalarBuilder builder(exprs);
+  OpaqueContext context(builder, node);
+  std::vector<Dim> index = index_variables(node.output()->type().shape, "w");
+  node.op().body->map(context, 0, index);
+  return context.conditional_reads;
+}
 
 int weight_of(const Node& node) {
   if (!node.op().body || !node.op().body->map || is_free(node)) return 0;

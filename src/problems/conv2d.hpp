@@ -50,6 +50,7 @@ struct Conv2dProblem {
                                              // the last follows from the output's size
   std::int64_t groups = 1;
   bool w_packed = false;    // W is in the layout of the target's pack function
+  bool winograd = false;    // and transformed for Winograd's algorithm
   bool x_computed = false;  // by a prologue, as f32 or f64; then X's rows are dense
 
   bool operator==(const Conv2dProblem&) const = default;

@@ -98,6 +98,26 @@ graph main(%x: f32[s0, s1], %y: f32[s0, s1], %w: f32[s1], %b: f32[s1]) -> (f32[s
   EXPECT_EQ(r.launches, 1) << r.compiled.report.kernel_text;
 }
 
+// Sums of shifted parts, as the gradient of a convolution is, are stored before they are reduced.
+TEST(Fusion, NotWhenAReductionWouldReadManyPaddedParts) {
+  const auto graph = [](int parts) {
+    std::string text = "graph main(%x: f32[6, 40]) -> (f32[6, 48]) {\n";
+    for (int k = 0; k < parts; ++k)
+      text +=
+          str("  %p", k, " = pad(%x) {low = [0, ", k, "], high = [0, ", 8 - k, "]} : f32[6, 48]\n");
+    std::string sum = "%p0";
+    for (int k = 1; k < parts; ++k) {
+      text += str("  %a", k, " = add(", sum, ", %p", k, ") : f32[6, 48]\n");
+      sum = str("%a", k);
+    }
+    return text + str("  %s = softmax(", sum, ") {axis = 1} : f32[6, 48]\n  return %s\n}");
+  };
+  Result few = check(graph(3), {f32({6, 40})});
+  EXPECT_EQ(few.launches, 1) << few.compiled.report.kernel_text;
+  Result many = check(graph(6), {f32({6, 40})});
+  EXPECT_EQ(many.launches, 2) << many.compiled.report.kernel_text;
+}
+
 TEST(Fusion, NotWhenAReductionNeedsAnotherRow) {
   Result r = check(R"(symbols s0
 graph main(%x: f32[s0, 16]) -> (f32[16]) {

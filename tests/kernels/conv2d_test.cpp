@@ -66,18 +66,18 @@ class Conv2d : public testing::TestWithParam<const kernels::Variant*> {
     const kernels::ConvSizes sizes =
         kernels::conv_sizes(p.x, {p.stride[0], p.stride[1]}, {p.dilation[0], p.dilation[1]},
                             {p.pad[0], p.pad[1]}, groups, false, v.dims.data());
+    p.winograd = sizes.winograd_pays();
     if (!conv2d_packs_weights(p, sizes)) return;
     ++packed_cases;
-    const bool winograd = sizes.winograd_pays();
     std::vector<i64> dims = {t.o, t.c / groups, t.kh, t.kw};
     dims.insert(dims.end(), v.ws.begin(), v.ws.end());
-    dims.push_back(winograd ? 1 : 0);
+    dims.push_back(p.winograd ? 1 : 0);
     HostTensor packed =
-        random_tensor(rng, p.w, conv2d_packed_elements(p, t.o, sizes.depth(), winograd).constant());
+        random_tensor(rng, p.w, conv2d_packed_elements(p, t.o, sizes.depth()).constant());
     run_in_steps(make_conv2d_pack(p, GetParam()), {v.w.data(), packed.data()}, dims,
                  conv2d_pack_grid(p, t.o).constant(), 0, 2);
     p.w_packed = true;
-    if (winograd) return check_winograd(t, v, p, packed);
+    if (p.winograd) return check_winograd(t, v, p, packed);
     HostTensor y = random_tensor(rng, p.y, v.y.numel());
     HostTensor expected = y;
     const std::vector<void*> buffers = {v.x.data(), packed.data(), y.data()};

@@ -13,7 +13,7 @@ TEST(ProblemText, parses_back_to_the_same_problem) {
   Conv2dProblem conv;
   conv.stride = {2, 3};
   conv.groups = 4;
-  conv.w_packed = true;
+  conv.w_packed = conv.winograd = true;
   const Problem all[] = {MatmulProblem{DType::bf16, DType::f32, DType::f16, true},
                          conv,
                          Conv2dWeightGradProblem{conv},

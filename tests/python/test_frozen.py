@@ -368,3 +368,19 @@ def test_check_frozen_names_the_parameter_that_changed() -> None:
         timeout=300,
     )
     assert done.stdout.strip() == "told", done.stderr
+
+
+def test_winograd_is_an_option() -> None:
+    """Without it the same weights are packed for direct sums, which are nearer to f64."""
+    torch.manual_seed(0)
+    model, x = nn.Conv2d(64, 64, 3, padding=1).eval(), torch.randn(1, 64, 32, 32)
+    errors, codes = [], []
+    with torch.no_grad():
+        exact = copy.deepcopy(model).double()(x.double())
+        for winograd in (True, False):
+            compiled = gex.compile(model, (x,), options={"winograd": winograd})
+            errors.append(float((compiled(x).double() - exact).abs().max()))
+            text = compiled.report.runner.text("program")
+            codes.append(next(line for line in text.splitlines() if "problem" in line))
+    assert "1 1 1 1 1 1 1 1 1 0" in codes[0] and "1 1 1 1 1 1 1 1 0 0" in codes[1]
+    assert errors[1] < errors[0] < 1e-4

@@ -119,33 +119,25 @@ std::optional<PackedOperand> pack_right(MatmulProblem& problem, std::vector<Dim>
                        kernels::matmul_pack_grid(problem, batches, n, k).constant()};
 }
 
-// Whether 3x3 convolutions may use Winograd's algorithm: GEX_WINOGRAD is not 0.
-bool allows_winograd() {
-  const char* text = std::getenv("GEX_WINOGRAD");
-  const std::string_view value = text != nullptr ? text : "";
-  if (value != "" && value != "0" && value != "1")
-    fail(ErrorCode::invalid_argument, "GEX_WINOGRAD is '", value, "': must be 0 or 1");
-  return value != "0";
-}
-
 std::optional<PackedOperand> pack_weights(Conv2dProblem& problem,
-                                          const std::vector<Dim>& launch_dims) {
+                                          const std::vector<Dim>& launch_dims,
+                                          const PackOptions& options) {
   namespace at = problems::conv2d_dims;
   const auto sizes = kernels::conv2d_constant_sizes(problem, launch_dims);
-  if (!sizes || !kernels::conv2d_packs_weights(problem, *sizes)) return std::nullopt;
-  // Packed weights of these sizes are transformed ones: others are packed by each call.
-  const bool winograd = sizes->winograd_pays();
-  if (winograd && !allows_winograd()) return std::nullopt;
-  problem.w_packed = true;
+  if (!sizes) return std::nullopt;
+  Conv2dProblem packed = problem;
+  packed.winograd = options.winograd && sizes->winograd_pays();
+  if (!kernels::conv2d_packs_weights(packed, *sizes)) return std::nullopt;
+  packed.w_packed = true;
+  problem = packed;
   const Dim out = launch_dims[at::o];
   std::vector<std::int64_t> dims = {out.constant(), sizes->in, sizes->kernel_h, sizes->kernel_w};
   for (int k = 0; k < 4; ++k)
     dims.push_back(launch_dims[static_cast<std::size_t>(at::w_strides + k)].constant());
-  dims.push_back(winograd ? 1 : 0);
-  return PackedOperand{
-      str("conv2d ", problem.groups), problem.w,
-      kernels::conv2d_packed_elements(problem, out, sizes->depth(), winograd).constant(),
-      std::move(dims), kernels::conv2d_pack_grid(problem, out).constant()};
+  dims.push_back(problem.winograd ? 1 : 0);
+  return PackedOperand{str("conv2d ", problem.groups), problem.w,
+                       kernels::conv2d_packed_elements(problem, out, sizes->depth()).constant(),
+                       std::move(dims), kernels::conv2d_pack_grid(problem, out).constant()};
 }
 
 class CpuBackend final : public Backend {
@@ -155,8 +147,7 @@ class CpuBackend final : public Backend {
   std::string fingerprint(const Target&, const CodeOptions& options) const override {
     codegen::Generator* generator =
         options.generate_code ? codegen::llvm_generator(nullptr) : nullptr;
-    return str(generator != nullptr ? generator->target() : "no generator",
-               allows_winograd() ? "" : " no winograd");
+    return generator != nullptr ? generator->target() : "no generator";
   }
 
   LaunchPlan plan(const loop::Kernel& kernel, const Target&) const override {
@@ -170,11 +161,12 @@ class CpuBackend final : public Backend {
     return plan;
   }
 
-  std::optional<PackedOperand> pack_operand(Problem& problem, int operand,
-                                            std::vector<Dim>& dims) const override {
+  std::optional<PackedOperand> pack_operand(Problem& problem, int operand, std::vector<Dim>& dims,
+                                            const PackOptions& options) const override {
     if (operand != 1) return std::nullopt;
     if (auto* matmul = std::get_if<MatmulProblem>(&problem)) return pack_right(*matmul, dims);
-    if (auto* conv = std::get_if<Conv2dProblem>(&problem)) return pack_weights(*conv, dims);
+    if (auto* conv = std::get_if<Conv2dProblem>(&problem))
+      return pack_weights(*conv, dims, options);
     return std::nullopt;
   }
 

@@ -25,6 +25,7 @@ Conv2dContext context_of(const Conv2dProblem& p) {
           {p.pad[0], p.pad[1]},
           p.groups,
           p.w_packed,
+          p.winograd,
           Form::by_rule,
           {},
           {}};
@@ -82,17 +83,15 @@ std::optional<ConvSizes> conv2d_constant_sizes(const Conv2dProblem& p,
 }
 
 bool conv2d_packs_weights(const Conv2dProblem& problem, const ConvSizes& sizes) {
-  const Form rule = sizes.by_rule();
-  return has_packed_form(problem) && (sizes.winograd_pays() || reads_panels(rule));
+  return has_packed_form(problem) && (problem.winograd || reads_panels(sizes.by_rule()));
 }
 
 Dim conv2d_pack_grid(const Conv2dProblem& problem, Dim out_channels) {
   return ceildiv(floordiv(out_channels, problem.groups), panel_channels(problem)) * problem.groups;
 }
 
-Dim conv2d_packed_elements(const Conv2dProblem& problem, Dim out_channels, Dim depth,
-                           bool winograd) {
-  if (winograd) depth = floordiv(depth, 9) * kWinogradPositions;
+Dim conv2d_packed_elements(const Conv2dProblem& problem, Dim out_channels, Dim depth) {
+  if (problem.winograd) depth = floordiv(depth, 9) * kWinogradPositions;
   return conv2d_pack_grid(problem, out_channels) * panel_channels(problem) * depth;
 }
 

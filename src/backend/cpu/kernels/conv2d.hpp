@@ -34,14 +34,13 @@ std::optional<ConvSizes> conv2d_constant_sizes(const Conv2dProblem& problem,
 
 // Frozen weights packed ahead of time, if their dtype is that of the accumulators and the kernel
 // would otherwise pack them in each call: panels
-// [groups][ceil(O/groups/panel)][C/groups*kh*kw][panel]; or, if sizes.winograd_pays(), transformed
-// weights [ceil(O/panel)][kWinogradPositions][C][panel]. Launch: buffers [W, packed], dims
-// conv_pack_dims, no scratch.
+// [groups][ceil(O/groups/panel)][C/groups*kh*kw][panel]; or, if the problem says winograd,
+// transformed weights [ceil(O/panel)][kWinogradPositions][C][panel]. Launch: buffers [W, packed],
+// dims conv_pack_dims, no scratch.
 bool conv2d_packs_weights(const Conv2dProblem& problem, const ConvSizes& sizes);
 Dim conv2d_pack_grid(const Conv2dProblem& problem, Dim out_channels);
 // For weights of `depth` elements for each output channel.
-Dim conv2d_packed_elements(const Conv2dProblem& problem, Dim out_channels, Dim depth,
-                           bool winograd);
+Dim conv2d_packed_elements(const Conv2dProblem& problem, Dim out_channels, Dim depth);
 program::Callable make_conv2d_pack(const Conv2dProblem& problem, const Variant* variant = nullptr);
 
 // The gradient of the weights.

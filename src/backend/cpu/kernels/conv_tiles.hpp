@@ -220,12 +220,8 @@ struct ConvSizes {
     return 1.15 * static_cast<double>(out_h * out_w * depth()) *
            static_cast<double>((out + 15) / 16);
   }
-  // A function of sizes that are constant where weights are packed: it tells the layout of packed
-  // weights, at any time and on any machine.
   GEX_IN_EVERY_VARIANT constexpr bool winograd_pays() const {
-    return kernel_h == 3 && kernel_w == 3 && stride[0] == 1 && stride[1] == 1 && dilation[0] == 1 &&
-           dilation[1] == 1 && plain_f32 && in > 0 && winograd_tiles_at_once(in) >= 1 &&
-           winograd_cost() < 0.9 * direct_cost();
+    return can(Form::winograd) && winograd_cost() < 0.9 * direct_cost();
   }
 
   GEX_IN_EVERY_VARIANT constexpr bool can(Form form) const {
@@ -248,6 +244,10 @@ struct ConvSizes {
       case Form::direct:
         return !computed && is_thin() && taps <= kDirectTaps && slots(1) <= kDirectSlots &&
                out * in * taps <= kDirectWeights;
+      case Form::winograd:
+        return kernel_h == 3 && kernel_w == 3 && stride[0] == 1 && stride[1] == 1 &&
+               dilation[0] == 1 && dilation[1] == 1 && plain_f32 && in > 0 &&
+               winograd_tiles_at_once(in) >= 1;
       default:
         return form == Form::columns;
     }

@@ -36,7 +36,7 @@ Form rule_of(const MatmulProblem& p, std::span<const i64> dims, int vector_bytes
 
 Form rule_of(const Conv2dProblem& p, std::span<const i64> dims, int /*vector_bytes*/) {
   const ConvSizes sizes = sizes_of(p, dims);
-  if (p.w_packed && sizes.winograd_pays()) return Form::winograd;
+  if (p.winograd) return Form::winograd;
   const Form rule = sizes.by_rule();
   return p.w_packed && !reads_panels(rule) ? Form::pixels : rule;
 }
@@ -52,7 +52,7 @@ std::vector<Form> forms(const MatmulProblem& p, std::span<const i64> dims) {
 // Weights packed ahead of time can be used by some forms only, transformed ones by one.
 std::vector<Form> forms(const Conv2dProblem& p, std::span<const i64> dims) {
   const ConvSizes sizes = sizes_of(p, dims);
-  if (p.w_packed && sizes.winograd_pays()) return {Form::winograd};
+  if (p.winograd) return {Form::winograd};
   std::vector<Form> found;
   for (Form form : {Form::product, Form::pixels, Form::shifts, Form::channels, Form::rows,
                     Form::direct, Form::columns})
@@ -128,11 +128,10 @@ std::optional<Trial> trial(Conv2dProblem p, std::span<const i64> dims) {
   p.y = p.x == DType::f64 ? DType::f64 : DType::f32;
   Trial t;
   t.dims.assign(dims.begin(), dims.begin() + at::count);
-  const auto w = p.w_packed
-                     ? conv2d_packed_elements(p, dims[at::o], depth * dims[at::kh] * dims[at::kw],
-                                              sizes_of(p, dims).winograd_pays())
-                           .constant()
-                     : elements(at::w_strides, dims[at::o], depth, dims[at::kh], dims[at::kw]);
+  const auto w =
+      p.w_packed
+          ? conv2d_packed_elements(p, dims[at::o], depth * dims[at::kh] * dims[at::kw]).constant()
+          : elements(at::w_strides, dims[at::o], depth, dims[at::kh], dims[at::kw]);
   const auto y = elements(at::y_strides, dims[at::n], dims[at::o], dims[at::oh], dims[at::ow]);
   if (!set_bytes(
           t, {{elements(at::x_strides, dims[at::n], dims[at::c], dims[at::h], dims[at::w]), p.x},

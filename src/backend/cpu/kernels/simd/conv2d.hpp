@@ -60,7 +60,7 @@ struct Conv2d {
   // Packed weights serve some of the forms.
   static Form form_of(const Conv2dContext& c, const ConvSizes& sizes) {
     if (c.form != Form::by_rule) return c.form;
-    if (c.w_packed && sizes.winograd_pays()) return Form::winograd;
+    if (c.winograd) return Form::winograd;
     const Form rule = sizes.by_rule();
     return c.w_packed && !reads_panels(rule) ? Form::pixels : rule;
   }
