@@ -13,9 +13,9 @@ namespace attention_dims = problems::attention_dims;
 template <class Size>
 GEX_IN_EVERY_VARIANT constexpr Size attention_scratch_elements(Size depth_blocks,
                                                                Size value_stride) {
-  return Size(kQueryRows * kDepthStride + 2 * kQueryRows + kKeyBlock * kDepth) +
-         Size(kKeyBlock + kQueryRows) * value_stride +
-         depth_blocks * Size(kQueryRows * kDepthStride);
+  return Size(kQueryRows * kDepthStride + 2 * kQueryBlock + kKeyBlock * kDepth) +
+         Size(kKeyBlock + kQueryBlock) * value_stride + Size(kQueryBlock * kDepthStride) +
+         (depth_blocks - Size(1)) * Size(kQueryRows * kDepthStride);
 }
 
 }  // namespace gex::kernels

@@ -34,8 +34,10 @@ inline constexpr std::int64_t kPanelBytes = 128;
 inline constexpr std::int64_t kFewRows = 8;
 inline constexpr std::int64_t kFewRowsDepth = 4096;
 
-// Attention: query rows of one unit and keys of one online-softmax step.
+// Attention: query rows of one unit, most rows of the units that share packed keys and values, and
+// keys of one online-softmax step.
 inline constexpr std::int64_t kQueryRows = 96;
+inline constexpr std::int64_t kQueryBlock = 4 * kQueryRows;
 inline constexpr std::int64_t kKeyBlock = kDepth;
 
 // Maximum extra buffers of an epilogue, and inputs of a prologue.

@@ -25,12 +25,12 @@ struct Attention {
   T scale;
   // Scratch, in the order of attention_scratch_bytes().
   T* weights;  // [kQueryRows][kDepthStride]: scores, then their exponentials
-  T* row_max;  // [kQueryRows]
-  T* row_sum;  // [kQueryRows]
+  T* row_max;  // [kQueryBlock]
+  T* row_sum;  // [kQueryBlock]
   T* panels;   // [kKeyBlock/panel][kDepth][panel]
   T* values;   // [value_stride/panel][kDepth][panel]
-  T* sums;     // [kQueryRows][value_stride]: not yet divided by row_sum
-  T* q;        // [ceil(head_size/kDepth)][kQueryRows][kDepthStride]
+  T* sums;     // [kQueryBlock][value_stride]: not yet divided by row_sum
+  T* q;        // [kQueryBlock][kDepthStride], or [ceil(head_size/kDepth)][kQueryRows][kDepthStride]
   i64 value_stride;
   BoundPrologue made_q, made_k, made_v, made_mask;
   BoundEpilogue epilogue;
@@ -58,12 +58,17 @@ struct Attention {
                  rest + (is_computed(c) ? staged_bytes<T>() : 0)) {
     weights = reinterpret_cast<T*>(scratch);
     row_max = weights + kQueryRows * kDepthStride;
-    row_sum = row_max + kQueryRows;
-    panels = row_sum + kQueryRows;
+    row_sum = row_max + kQueryBlock;
+    panels = row_sum + kQueryBlock;
     values = panels + kKeyBlock * kDepth;
     sums = values + kKeyBlock * value_stride;
-    q = sums + kQueryRows * value_stride;
+    q = sums + kQueryBlock * value_stride;
   }
+
+  // The rows of one unit; `slot` is the place of the first in row_max, row_sum, sums and q.
+  struct Rows {
+    i64 begin, end, slot;
+  };
 
   // Number of keys that a query may see under causality.
   i64 visible_keys(i64 query) const {
@@ -109,13 +114,13 @@ struct Attention {
     return most;
   }
 
-  void pack_queries(i64 batch, i64 kv_head, i64 row0, i64 row1) {
-    for_each_head(row0, row1, [&](i64 head, i64 query, i64 at, i64 count) {
+  void pack_queries(i64 batch, i64 kv_head, const Rows& unit) {
+    for_each_head(unit.begin, unit.end, [&](i64 head, i64 query, i64 at, i64 count) {
       const MatrixView view =
           operand(0, attention_dims::q_strides, batch, kv_head * group + head, made_q);
       for (i64 d = 0; d < head_size; d += kDepth)
-        pack_view(q + (d / kDepth * kQueryRows + at) * kDepthStride, kDepthStride, count,
-                  smaller(kDepth, head_size - d), view, query, d);
+        pack_view(q + (d / kDepth * kQueryRows + unit.slot + at) * kDepthStride, kDepthStride,
+                  count, smaller(kDepth, head_size - d), view, query, d);
     });
   }
 
@@ -198,9 +203,8 @@ struct Attention {
   // Turns scores, still to be multiplied by `factor` > 0, into exponentials relative to the largest
   // score so far and rescales what was summed before. Rows without any visible key so far keep a
   // sum of 0.
-  void soften_row(i64 r, i64 n, T factor) {
+  void soften_row(T* row, i64 r, i64 n, T factor) {
     constexpr int lanes = kLanes<T>;
-    T* row = weights + r * kDepthStride;
     const T hidden = -__builtin_inf();
     for (i64 j = n; j < round_up(n, lanes); ++j) row[j] = hidden;
     const T largest = largest_of(row, n);
@@ -247,14 +251,14 @@ struct Attention {
     }
   }
 
-  void write_rows(i64 batch, i64 kv_head, i64 row0, i64 row1) {
+  void write_rows(i64 batch, i64 kv_head, const Rows& unit) {
     const i64* s = dims + attention_dims::out_strides;
     void* out = buffers[context.mask == MaskKind::none ? 3 : 4];
     const bool nan_if_fully_masked = context.nan_if_fully_masked && keys > 0;
-    for_each_head(row0, row1, [&](i64 head, i64 query, i64 at, i64 count) {
+    for_each_head(unit.begin, unit.end, [&](i64 head, i64 query, i64 at, i64 count) {
       for (i64 i = 0; i < count; ++i) {
-        T* sum = sums + (at + i) * value_stride;
-        const T total = row_sum[at + i];
+        T* sum = sums + (unit.slot + at + i) * value_stride;
+        const T total = row_sum[unit.slot + at + i];
         // A query without visible keys gives zeros, or 0 / 0 = NaN.
         const T factor = total == T{} && !nan_if_fully_masked ? T{} : T{1} / total;
         for (i64 c = 0; c < value_size; ++c) sum[c] *= factor;
@@ -269,73 +273,98 @@ struct Attention {
     });
   }
 
-  void soften_query(i64 row, i64 batch, i64 head, i64 query, i64 key0, i64 n) {
-    if (only_scales(query, key0, n)) return soften_row(row, n, scale);
-    mask_row(weights + row * kDepthStride, batch, head, query, key0, n);
-    soften_row(row, n, T{1});
+  // Scores of rows [first, last) of a unit, from `scores` on.
+  void soften_rows(T* scores, i64 batch, i64 kv_head, const Rows& unit, i64 first, i64 last,
+                   i64 key0, i64 n) {
+    for_each_head(unit.begin + first, unit.begin + last,
+                  [&](i64 head, i64 query, i64 at, i64 count) {
+                    for (i64 i = at; i < at + count; ++i, ++query) {
+                      T* row = scores + i * kDepthStride;
+                      const bool scaled = !only_scales(query, key0, n);
+                      if (scaled) mask_row(row, batch, kv_head * group + head, query, key0, n);
+                      soften_row(row, unit.slot + first + i, n, scaled ? T{1} : scale);
+                    }
+                  });
   }
 
-  // One block of keys for all rows, a few rows at a time: their scores stay in the first-level
-  // cache until they have met the values.
-  template <class Soften>
-  void run_row_groups(const MatrixView& k, const MatrixView& v, i64 row0, i64 count, i64 key0,
-                      i64 n, const Soften& soften) {
-    pack_panels(panels, k.transposed(), 0, head_size, key0, n);
-    pack_panels(values, v, key0, n, 0, value_size);
-    const i64 groups = ceil_div(count, kMicroRows);
+  // One block of packed keys for all rows of a unit, a few rows at a time: their scores stay in the
+  // first-level cache until they have met the values.
+  void run_row_groups(i64 batch, i64 kv_head, const Rows& unit, i64 key0, i64 n) {
+    const i64 count = unit.end - unit.begin, groups = ceil_div(count, kMicroRows);
     for (i64 g = 0; g < groups; ++g) {
       const i64 first = count * g / groups, last = count * (g + 1) / groups;
-      const i64 seen = smaller(n, visible_rows(row0 + first, row0 + last) - key0);
+      const i64 seen = smaller(n, visible_rows(unit.begin + first, unit.begin + last) - key0);
       if (seen <= 0) continue;
-      T* scores = weights + first * kDepthStride;
-      multiply_packed(last - first, seen, head_size, q + first * kDepthStride, panels,
-                      kDepth * kPanel<T>, scores, kDepthStride, false);
-      soften(first, last, seen);
-      multiply_packed(last - first, value_size, seen, scores, values, kDepth * kPanel<T>,
-                      sums + first * value_stride, value_stride, true);
+      const i64 slot = unit.slot + first;
+      multiply_packed(last - first, seen, head_size, q + slot * kDepthStride, panels,
+                      kDepth * kPanel<T>, weights, kDepthStride, false);
+      soften_rows(weights, batch, kv_head, unit, first, last, key0, seen);
+      multiply_packed(last - first, value_size, seen, weights, values, kDepth * kPanel<T>,
+                      sums + slot * value_stride, value_stride, true);
     }
   }
 
-  void run_unit(i64 batch, i64 kv_head, i64 row0, i64 row1) {
-    const i64 count = row1 - row0;
-    const MatrixView k = operand(1, attention_dims::k_strides, batch, kv_head, made_k);
-    const MatrixView v = operand(2, attention_dims::v_strides, batch, kv_head, made_v);
-    const bool few = rows <= kFewRows && k.col_stride == 1 && v.col_stride == 1;
-    for (i64 r = 0; r < count; ++r) {
-      row_max[r] = -__builtin_inf();
-      row_sum[r] = T{};
-      for (i64 c = 0; c < value_stride; ++c) sums[r * value_stride + c] = T{};
+  // The rows of unit number `turn` of a head.
+  Rows rows_of(i64 turn, i64 slot) const {
+    // First, last, second, ...: under causality later rows cost more, and this way any range of
+    // units has about the same cost.
+    const i64 units = ceil_div(rows, kQueryRows);
+    const i64 row = (turn % 2 ? units - 1 - turn / 2 : turn / 2) * kQueryRows;
+    return {row, smaller(rows, row + kQueryRows), slot * kQueryRows};
+  }
+
+  // Whether keys and values are packed in blocks that serve several units.
+  bool by_blocks(const MatrixView& k, const MatrixView& v) const {
+    return !reads_few(k, v) && head_size > 0 && head_size <= kDepth;
+  }
+  bool reads_few(const MatrixView& k, const MatrixView& v) const {
+    return rows <= kFewRows && k.col_stride == 1 && v.col_stride == 1;
+  }
+
+  // At most kQueryBlock / kQueryRows units of a head; without packed blocks, one.
+  void run_units(i64 batch, i64 kv_head, const MatrixView& k, const MatrixView& v, i64 turn,
+                 i64 count) {
+    Rows units[kQueryBlock / kQueryRows];
+    i64 last_key = 0;
+    for (i64 u = 0; u < count; ++u) {
+      const Rows& unit = units[u] = rows_of(turn + u, u);
+      const i64 last = unit.slot + unit.end - unit.begin;
+      for (i64 r = unit.slot; r < last; ++r) {
+        row_max[r] = -__builtin_inf();
+        row_sum[r] = T{};
+        for (i64 c = 0; c < value_stride; ++c) sums[r * value_stride + c] = T{};
+      }
+      pack_queries(batch, kv_head, unit);
+      last_key = larger(last_key, visible_rows(unit.begin, unit.end));
     }
-    pack_queries(batch, kv_head, row0, row1);
-    const i64 last_key = visible_rows(row0, row1);
+    const bool few = reads_few(k, v), packed = by_blocks(k, v);
     for (i64 key0 = 0; key0 < last_key; key0 += kKeyBlock) {
       const i64 n = smaller(kKeyBlock, last_key - key0);
-      const auto soften = [&](i64 first, i64 last, i64 seen) {
-        for_each_head(row0 + first, row0 + last, [&](i64 head, i64 query, i64 at, i64 some) {
-          for (i64 i = 0; i < some; ++i)
-            soften_query(first + at + i, batch, kv_head * group + head, query + i, key0, seen);
-        });
-      };
-      if (!few && head_size > 0 && head_size <= kDepth) {
-        run_row_groups(k, v, row0, count, key0, n, soften);
+      if (packed) {
+        pack_panels(panels, k.transposed(), 0, head_size, key0, n);
+        pack_panels(values, v, key0, n, 0, value_size);
+        for (i64 u = 0; u < count; ++u) run_row_groups(batch, kv_head, units[u], key0, n);
         continue;
       }
-      score(k, count, key0, n, few);
-      soften(0, count, n);
-      add_values(v, count, key0, n, few);
+      const i64 height = units[0].end - units[0].begin;
+      score(k, height, key0, n, few);
+      soften_rows(weights, batch, kv_head, units[0], 0, height, key0, n);
+      add_values(v, height, key0, n, few);
     }
-    write_rows(batch, kv_head, row0, row1);
+    for (i64 u = 0; u < count; ++u) write_rows(batch, kv_head, units[u]);
   }
 
   void run(i64 begin, i64 end) {
-    const i64 blocks = ceil_div(rows, kQueryRows), kv_heads = dims[attention_dims::kv_heads];
-    for (i64 unit = begin; unit < end; ++unit) {
-      // First, last, second, ...: under causality later rows cost more, and this way any range of
-      // units has about the same cost.
-      const i64 turn = unit % blocks, block = turn % 2 ? blocks - 1 - turn / 2 : turn / 2;
-      const i64 row0 = block * kQueryRows;
-      run_unit(unit / blocks / kv_heads, unit / blocks % kv_heads, row0,
-               smaller(rows, row0 + kQueryRows));
+    const i64 units = ceil_div(rows, kQueryRows), kv_heads = dims[attention_dims::kv_heads];
+    while (begin < end) {
+      const i64 head = begin / units, batch = head / kv_heads, kv_head = head % kv_heads;
+      const MatrixView k = operand(1, attention_dims::k_strides, batch, kv_head, made_k);
+      const MatrixView v = operand(2, attention_dims::v_strides, batch, kv_head, made_v);
+      const i64 most = by_blocks(k, v) ? kQueryBlock / kQueryRows : 1;
+      const i64 left = smaller(end, (head + 1) * units) - begin;
+      const i64 count = ceil_div(left, ceil_div(left, most));  // blocks of about the same size
+      run_units(batch, kv_head, k, v, begin % units, count);
+      begin += count;
     }
   }
 };
