@@ -189,6 +189,18 @@ TEST_P(Attention, causal_by_both_alignments) {
           check({.problem = {.causal = causal}, .heads = heads, .queries = queries, .keys = keys});
 }
 
+// More rows than share packed keys and values; units of 96 rows, the last ones not whole.
+TEST_P(Attention, many_rows_in_blocks_of_units) {
+  for (const Causal causal : {Causal::none, Causal::top_left, Causal::bottom_right})
+    check({.problem = {.causal = causal}, .queries = 600, .keys = 300});
+  check({.problem = {.causal = Causal::top_left},
+         .heads = 4,
+         .kv_heads = 2,
+         .queries = 250,
+         .keys = 270});
+  check({.problem = {.mask = MaskKind::additive}, .queries = 500, .keys = 40});
+}
+
 TEST_P(Attention, masks_with_broadcast_strides) {
   for (const MaskKind kind : {MaskKind::additive, MaskKind::boolean})
     for (const bool per_head : {true, false})
