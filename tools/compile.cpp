@@ -130,9 +130,17 @@ std::vector<std::string> levels_of(const Arguments& arguments) {
   return levels;
 }
 
+Target target_given(const Arguments& arguments) {
+  try {
+    return parse_target(compile_options(arguments).target);
+  } catch (const UserError& error) {
+    fail(error.code(), "--target: ", error.what());
+  }
+}
+
 // Which of --cpu and --gpu is for the target of --target.
 void choose_gpu(const Arguments& arguments) {
-  const bool is_cpu = parse_target(compile_options(arguments).target).is_cpu();
+  const bool is_cpu = target_given(arguments).is_cpu();
   const auto architecture = arguments.value("--gpu");
   if (is_cpu && architecture) fail(ErrorCode::invalid_argument, "--gpu is for --target cuda");
   if (!is_cpu && arguments.has("--cpu"))

@@ -53,11 +53,8 @@ GEX_INLINE void dot_block(i64 depth, const T* __restrict a, i64 a_stride, const 
         acc[r][c] = mul_add(load_part<T>(a + r * a_stride + k, depth - k), right, acc[r][c]);
     }
   }
-  Vec<T> copies[R * C];
-#pragma GCC unroll 32
-  for (int i = 0; i < R * C; ++i) copies[i] = acc[i / C][i % C];
   T sums[R * C];
-  sum_lanes_of_copies<T, R * C>(copies, sums);
+  sum_lanes_of_each<T, R * C>(&acc[0][0], sums);
   for (int r = 0; r < R; ++r) {
     for (int c = 0; c < C; ++c) {
       T* out = tile + r * tile_stride + c;

@@ -295,12 +295,5 @@ GEX_INLINE void sum_lanes_of_each(Vec<T>* v, T* out) {
   if constexpr (N > count) sum_lanes_of_each<T, N - count>(v + count, out + count);
 }
 
-// The same as one function for all who have N sums; `v` must be a copy, since what a function gets
-// by address does not stay in registers.
-template <class T, int N>
-GEX_NOINLINE void sum_lanes_of_copies(Vec<T>* v, T* out) {
-  sum_lanes_of_each<T, N>(v, out);
-}
-
 }  // namespace
 }  // namespace gex::kernels::GEX_VARIANT
