@@ -231,7 +231,7 @@ std::span<const std::string_view> known_levels() {
   return kLevels;
 }
 
-bool runs_here(std::string_view level) {
+bool runs_here([[maybe_unused]] std::string_view level) {
 #if defined(__x86_64__)
   __builtin_cpu_init();
   if (level == "v2") return __builtin_cpu_supports("x86-64-v2") != 0;
