@@ -510,6 +510,25 @@ TEST(MatmulProblem, unsupported_dtypes_are_refused_with_a_hint) {
   }
 }
 
+TEST(MatmulProblem, scratch_depends_on_the_sizes) {
+  const MatmulProblem p{DType::f32, DType::f32, DType::f32};
+  const auto bytes = [&](i64 m, i64 n, i64 k) {
+    return kernels::matmul_scratch_bytes(p, 1, m, n, k).constant();
+  };
+  const i64 largest = bytes(10'000, 10'000, 10'000);
+  EXPECT_LE(largest, 1'200'000);
+  EXPECT_LE(bytes(16, 32, 32), largest / 10);
+  // A capture reserves what its largest sizes need; a call with smaller ones must fit.
+  i64 before = 0;
+  for (i64 size = 1; size < 3000; size += size / 3 + 1) {
+    EXPECT_LE(before, bytes(size, size, size));
+    EXPECT_LE(bytes(size, 40, 40), bytes(size + 1, 40, 40));
+    EXPECT_LE(bytes(40, size, 40), bytes(40, size + 1, 40));
+    EXPECT_LE(bytes(40, 40, size), bytes(40, 40, size + 1));
+    before = bytes(size, size, size);
+  }
+}
+
 TEST(MatmulProblem, grid_is_symbolic) {
   const Dim s = Dim::symbol("s0");
   EXPECT_EQ(matmul_grid(MatmulProblem{}, 1, s, 128, 5), ceildiv(s, kernels::kUnitRows) * 2);

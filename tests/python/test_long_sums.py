@@ -186,6 +186,36 @@ def test_scans_along_an_axis(shape: tuple[int, ...]) -> None:
     check(lambda x: x.logcumsumexp(axis), torch.randn(shape))
 
 
+SCANS = {
+    "cumsum": lambda x: x.cumsum(-1),
+    "cumprod": lambda x: x.cumprod(-1),
+    "cummax": lambda x: x.cummax(-1),
+    "cummin": lambda x: x.cummin(-1),
+}
+SCANNED = [torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int64, torch.int8]
+
+
+@pytest.mark.parametrize("dtype", SCANNED, ids=lambda dtype: str(dtype).removeprefix("torch."))
+@pytest.mark.parametrize("name", list(SCANS))
+def test_scans_of_rows_that_do_not_fill_vectors(name: str, dtype: torch.dtype) -> None:
+    # Small integers: every prefix is exact in any order, and equal elements test which index wins.
+    fn = torch.compile(SCANS[name], backend="gex", dynamic=True)
+    for shape in [(1,), (15,), (16,), (17,), (3, 31), (2, 33), (5, 100), (2, 0)]:
+        x = torch.randint(-1, 2, shape).to(dtype)
+        torch.testing.assert_close(fn(x), SCANS[name](x), rtol=0, atol=0)
+
+
+def test_scans_of_infinities_and_nans() -> None:
+    x = torch.zeros(5, 70)
+    for row, (column, value) in enumerate(
+        [(3, math.inf), (20, -math.inf), (33, math.nan), (69, math.inf)]
+    ):
+        x[row, column:] = torch.tensor([value, -value]).repeat(35)[: 70 - column]
+    for name, scan in SCANS.items():
+        got = torch.compile(scan, backend="gex")(x)
+        torch.testing.assert_close(got, scan(x), rtol=0, atol=0, equal_nan=True, msg=name)
+
+
 @pytest.mark.parametrize("length", [100_003, 3_000_000])
 def test_running_log_sum(length: int) -> None:
     check(lambda x: x.logcumsumexp(0), torch.rand(length))

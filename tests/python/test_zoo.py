@@ -13,6 +13,7 @@ from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 pytest.importorskip("transformers")
 
+import gex
 from zoo import harness, page, records
 from zoo.families import FAMILIES, MODELS
 from zoo.model import Model
@@ -48,6 +49,21 @@ def _fails_without_gex(model: Model, way: str, failure: str) -> bool:
     except Exception as problem:  # of whatever kind gex met
         return records.failure_text(problem) == failure
     return False
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [n for n, model in MODELS.items() if "static" not in model.cannot])
+@torch.no_grad()
+def test_programs_run_from_their_text_with_the_same_bits(name: str) -> None:
+    module, inputs = MODELS[name].build(), MODELS[name].inputs(2)
+    compiled = torch.compile(module, backend="gex", dynamic=False)
+    with gex.collect() as graphs:
+        got = harness.tensors(compiled(**inputs))
+    for graph in graphs:
+        graph.runner.reload_from_text()
+    assert graphs and got
+    for before, after in zip(got, harness.tensors(compiled(**inputs)), strict=True):
+        assert torch.equal(before.nan_to_num(), after.nan_to_num())
 
 
 @pytest.mark.slow

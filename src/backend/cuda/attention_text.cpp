@@ -257,6 +257,7 @@ void declare_mma(ProblemText& out, const problems::AttentionProblem& p, const At
   out.constant("kQueryComputed", problems::contains(p.computed, 0) ? 1 : 0);
   out.constant("kKeyComputed", problems::contains(p.computed, 1) ? 1 : 0);
   out.constant("kValueComputed", problems::contains(p.computed, 2) ? 1 : 0);
+  out.text += mma_attention_tiles_text();
   out.text += mma_attention_text();
 }
 

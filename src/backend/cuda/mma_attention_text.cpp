@@ -2,7 +2,7 @@
 
 namespace gex::backend::cuda {
 
-std::string_view mma_attention_text() {
+std::string_view mma_attention_tiles_text() {
   return R"cuda(
 typedef unsigned short Half;
 GEX_FN Half to_half(float v) { return kBf16 ? to_bf16(v) : to_f16(v); }
@@ -59,6 +59,11 @@ GEX_FN RowOf row_of(i64 row, i64 queries) {
   const u32 head = (u32)row / (u32)queries;
   return {head, (u32)row - head * (u32)queries};
 }
+)cuda";
+}
+
+std::string_view mma_attention_text() {
+  return R"cuda(
 template <Form form>
 GEX_FN void attend(const Sizes& s, const Query& load_q, const Key& load_k, const Value& load_v,
                    const Mask& load_mask, const Finish& done, Blocks block, char* shared) {

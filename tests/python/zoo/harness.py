@@ -45,7 +45,7 @@ def _on(device: str, tree: Any) -> Any:
     return tree_map(lambda x: x.to(device) if isinstance(x, torch.Tensor) else x, tree)
 
 
-def _tensors(tree: Any) -> list[torch.Tensor]:
+def tensors(tree: Any) -> list[torch.Tensor]:
     tree = dict(tree) if hasattr(tree, "keys") else tree
     return [leaf for leaf in tree_leaves(tree) if isinstance(leaf, torch.Tensor)]
 
@@ -108,21 +108,21 @@ def forward(model: Model, dynamic: bool, backend: str = "gex", device: str = "cp
     graphs: list[gex.GraphReport] = []
     for batch in (2, 3) if dynamic else (2,):
         inputs = _on(device, model.inputs(batch))
-        want = _tensors(module(**inputs))
+        want = tensors(module(**inputs))
         observed = finding if batch == 2 else Finding()
         with _observed(observed, device) as found:
             start = time.perf_counter()
-            got = _tensors(compiled(**inputs))
+            got = tensors(compiled(**inputs))
             observed.first_call = time.perf_counter() - start
         graphs += found
         finding.recompiled = observed.graphs if batch == 3 else 0
         error = _compare_with_eager(model, module, inputs, got, want)
         if device != "cpu":  # libraries may choose another algorithm once a call is captured
-            got = _tensors(compiled(**inputs))
+            got = tensors(compiled(**inputs))
             error = max(error, _compare_with_eager(model, module, inputs, got, want))
         finding.error = max(finding.error, error)
         before = _counters(graphs)
-        again = _tensors(compiled(**inputs))
+        again = tensors(compiled(**inputs))
         finding.steady = _counters(graphs) - before
         if not all(torch.equal(a.nan_to_num(), b.nan_to_num()) for a, b in zip(got, again)):
             raise Difference("another run gives other numbers")
@@ -152,7 +152,7 @@ def _compare_with_eager(
             for k, v in inputs.items()
         }
         try:
-            exact = _tensors(copy.deepcopy(module).double()(**wide))
+            exact = tensors(copy.deepcopy(module).double()(**wide))
         except RuntimeError:  # a dtype is written into the model
             exact = []
         if len(exact) != len(want):
@@ -176,12 +176,12 @@ def backward(model: Model, backend: str = "gex", device: str = "cpu") -> Finding
     """Results and the gradients of all parameters."""
     module, finding = model.build().to(device), Finding()
     inputs = _on(device, model.inputs(2))
-    results = _tensors(module(**inputs))
+    results = tensors(module(**inputs))
     want = _gradients(module, results)
     compiled = _compiled(model, module, dynamic=False, backend=backend)
     with _observed(finding, device):
         start = time.perf_counter()
-        got_results = _tensors(compiled(**inputs))
+        got_results = tensors(compiled(**inputs))
         got = _gradients(module, got_results)
         finding.first_call = time.perf_counter() - start
     finding.error = max(

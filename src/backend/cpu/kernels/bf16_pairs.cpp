@@ -1,5 +1,6 @@
 #include "backend/cpu/kernels/bf16_pairs.hpp"
 
+#include "backend/cpu/kernels/matmul_scratch.hpp"
 #include "base/cpu_level.hpp"
 #include "problems/matmul.hpp"
 
@@ -29,8 +30,8 @@ bool has_pairs() {
 }  // namespace
 
 RangeFn bf16_pairs(const MatmulProblem& problem) {
-  const bool fits = problem.a == DType::bf16 && problem.b == DType::bf16;
-  return has_pairs() && fits && !problem.keep_subnormals ? avx512_bf16::matmul_by_pairs : nullptr;
+  const bool fits = reads_pairs(problem.a, problem.b) && !problem.keep_subnormals;
+  return has_pairs() && fits ? avx512_bf16::matmul_by_pairs : nullptr;
 }
 
 RangeFn quantised_by_pairs() { return has_pairs() ? avx512_bf16::quantised_by_pairs : nullptr; }

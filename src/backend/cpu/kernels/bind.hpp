@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "backend/cpu/kernels/epilogue.hpp"
+#include "backend/cpu/kernels/matmul_scratch.hpp"
 #include "backend/cpu/kernels/tiles.hpp"
 #include "backend/cpu/kernels/variants.hpp"
 #include "base/dtype.hpp"
@@ -53,10 +54,9 @@ inline PrologueCall prologue_call(const Attached& attached, OperandSet computed,
 // Size of the accumulators for this operand dtype.
 constexpr std::int64_t accumulator_bytes(DType operand) { return operand == DType::f64 ? 8 : 4; }
 
-// Scratch of a blocked matmul; see TileScratch.
+// The most scratch of a blocked matmul; see TileScratch.
 constexpr std::int64_t tile_scratch_bytes(DType operand) {
-  return accumulator_bytes(operand) *
-         (kTileElements + kLeftRows * kDepthStride + kTileCols * kDepth);
+  return accumulator_bytes(operand) * kLargestScratch.elements();
 }
 
 // Staging memory for prologues.

@@ -21,9 +21,13 @@ Dim matmul_grid(const MatmulProblem& problem, Dim batch, Dim m, Dim n, Dim) {
   return batch * ceildiv(m, kUnitRows) * ceildiv(n, kUnitCols);
 }
 
-Dim matmul_scratch_bytes(const MatmulProblem& problem, Dim, Dim, Dim, Dim k) {
+Dim matmul_scratch_bytes(const MatmulProblem& problem, Dim, Dim m, Dim n, Dim k) {
   if (is_integer_product(problem)) return integer_scratch_bytes(k);
-  return tile_scratch_bytes(problem.a) + staged_bytes(problem.computed, problem.a);
+  const Dim staged = staged_bytes(problem.computed, problem.a);
+  if (reads_pairs(problem.a, problem.b)) return tile_scratch_bytes(problem.a) + staged;
+  const RightOperand right =
+      right_operand(problem.a, problem.b, problem.b_packed, problem.computed != 0);
+  return matmul_scratch(m, n, k, right).elements() * Dim(accumulator_bytes(problem.a)) + staged;
 }
 
 program::Callable make_matmul(const MatmulProblem& problem, const Attached& attached,

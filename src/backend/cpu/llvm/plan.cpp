@@ -1,6 +1,7 @@
 #include "backend/cpu/llvm/plan.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <limits>
 
 #include "base/error.hpp"
@@ -25,7 +26,10 @@ constexpr double kUniform = 0.3, kContiguous = 1, kReversed = 2, kStrided = 10, 
 constexpr double kPiece = 1.5;  // of a step of a few elements: a load and a shuffle
 // One lane at a time, with a read, a write and a branch each.
 constexpr double kLaneByLane = 40;
+constexpr double kMathCost = 25;    // of a function like exp, relative to an addition
 constexpr double kLoopWeight = 32;  // weight of a stage with loops, relative to one without
+
+bool is_scan(const Stage& stage) { return stage.reduction && stage.reduction->scan; }
 
 // Which expressions depend on an index, directly or through their operands.
 std::vector<bool> varying(const Stage& stage, Dim index) {
@@ -69,7 +73,7 @@ class StageCosts {
   // All accesses for `lanes` neighbouring elements along `index`.
   double along(Dim index) const {
     auto varies = varying(stage_, index);
-    double total = 1;
+    double total = 1 + scan_steps(index) * combine_cost();
     for (const Expr& e : stage_.exprs)
       if (e.kind == Expr::Kind::load)
         total += access_cost(offset(e.buffer, e.index), index, varies, true);
@@ -88,12 +92,25 @@ class StageCosts {
     double accesses = 1;
     for (const Expr& e : stage_.exprs) accesses += e.kind == Expr::Kind::load;
     accesses += static_cast<double>(stage_.stores.size());
-    return accesses * lanes_;
+    return (accesses + combine_cost()) * lanes_;
   }
 
  private:
   Dim offset(int buffer, const std::vector<Dim>& index) const {
     return loop::linear_offset(kernel_.buffers[static_cast<std::size_t>(buffer)], index);
+  }
+  // Of a scan; elsewhere all plans fold each element once.
+  double combine_cost() const {
+    if (!is_scan(stage_)) return 0;
+    double cost = 0;
+    for (const Expr& e : stage_.reduction->combine.exprs)
+      if (e.kind == Expr::Kind::prim) cost += loop::is_exact(e.prim) ? 1 : kMathCost;
+    return cost;
+  }
+  // Merges of a vector if its lanes are elements of the scan, each with its shuffle.
+  double scan_steps(Dim index) const {
+    if (!is_scan(stage_) || stage_.reduce.back().index != index) return 1;
+    return 2 * (std::bit_width(static_cast<unsigned>(lanes_)) + 1);
   }
   // Unused lanes of short loops, if the extent is constant in the kernel.
   double waste(Dim extent) const {
@@ -138,7 +155,7 @@ bool is_simple(const loop::Reduction& reduction) {
 // of a softmax or a variance takes an exponential or a division in f64. For accumulators of f64,
 // merging rounds as well, so blocks should not be many.
 std::int64_t block_steps(const Stage& stage, int partials) {
-  if (!stage.reduction || stage.reduction->scan || !loop::rounds(*stage.reduction)) return 0;
+  if (!stage.reduction || is_scan(stage) || !loop::rounds(*stage.reduction)) return 0;
   const loop::Reduction& reduction = *stage.reduction;
   bool wide = std::ranges::any_of(reduction.accumulators,
                                   [](const auto& a) { return a.dtype == DType::f64; });
@@ -186,19 +203,21 @@ Choice choose_stage(const Kernel& kernel, const Stage& stage, int lanes) {
   };
   int domains = static_cast<int>(stage.domain.size());
   int loops = domains + static_cast<int>(stage.reduce.size());
-  bool scan = stage.reduction && stage.reduction->scan;
+  // Lanes of a scan over several axes would not be successive elements.
+  bool reduces_by_lanes = !is_scan(stage) || stage.reduce.size() == 1;
   // Innermost first: among equally good loops the innermost wins. Vectorising any other loop would
   // change the order of ordered stores.
   for (int l = loops; l-- > 0;) {
     if (l >= domains) {
-      if (!scan) consider(l, stage.reduce[static_cast<std::size_t>(l - domains)].index);
+      if (reduces_by_lanes) consider(l, stage.reduce[static_cast<std::size_t>(l - domains)].index);
     } else if (may_move_inside(stage, static_cast<std::size_t>(l)) &&
                (!ordered || (l == domains - 1 && loops == domains))) {
       consider(l, stage.domain[static_cast<std::size_t>(l)].index);
     }
     if (ordered) break;
   }
-  if (best.plan.vector_loop >= domains && is_simple(*stage.reduction)) best.plan.partials = 4;
+  if (best.plan.vector_loop >= domains && !is_scan(stage) && is_simple(*stage.reduction))
+    best.plan.partials = 4;
   best.plan.block_steps = block_steps(stage, best.plan.partials);
   return best;
 }

@@ -106,7 +106,7 @@ Place StageEmitter::place_of(ExprId id) {
   const Placed& p = placed_[at(id)];
   if (!p.after) return p.place;
   int level = base_ + static_cast<int>(in_element_ ? loops_.size() : domains_);
-  bool varying = scope_.lanes > 1 && !lanes_reduce_;
+  bool varying = scope_.lanes > 1 && (!lanes_reduce_ || in_element_);
   return join(p.place, {level, varying});
 }
 
@@ -191,6 +191,7 @@ void StageEmitter::run_loops(std::size_t depth) {
       commit(prepare_stores(level, true));
       forget(level);
       in_element_ = false;
+      if (scans_lanes()) accumulators_ = after_vector_;
     }
   }
   if (folds && depth > domains_) return;  // element stores are done, all others come later

@@ -38,6 +38,9 @@ class StageEmitter : private ValueSource {
   // --- reduction ---
   void start_accumulators();
   void fold_element();
+  Carried elements();
+  bool scans_lanes() const { return scan_ && lanes_reduce_; }
+  void scan_vector();
   void finish_accumulators();
   llvm::Value* accumulator(std::size_t slot, DType dtype);
   Carried combine(const loop::Combine& body, llvm::ArrayRef<llvm::Value*> left,
@@ -104,6 +107,7 @@ class StageEmitter : private ValueSource {
   loop::Combine wide_combine_;  // of f64 accumulators, where the plan has blocks
   bool merges_blocks_ = false;  // a fold may be longer than a block
   bool in_element_ = false;     // a scan's accumulators are those after the current element
+  Carried after_vector_;        // lanes that are elements of a scan: the state after all of them
 };
 
 // The code size of a stage's expressions, roughly in instructions.

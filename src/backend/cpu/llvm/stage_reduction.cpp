@@ -1,5 +1,5 @@
 // The reduction of a stage: vectors of partial accumulators used in rotation, blocks merged into
-// f64 accumulators, one fixed tree at the end.
+// f64 accumulators, one fixed tree at the end; or a scan, by vectors of prefixes.
 
 #include <algorithm>
 
@@ -70,12 +70,44 @@ Carried StageEmitter::combine(const loop::Combine& body, llvm::ArrayRef<Value*> 
   return result;
 }
 
+Carried StageEmitter::elements() {
+  Carried result;
+  for (ExprId e : stage_.reduction->elements) result.push_back(lane_value(e, scope_.lanes > 1));
+  return result;
+}
+
+// All prefixes of a vector in log2(lanes) steps, each of which merges every lane with the one
+// `step` lanes before it. Only one merge waits for the previous vector.
+void StageEmitter::scan_vector() {
+  const loop::Combine& body = stage_.reduction->combine;
+  const auto& states = stage_.reduction->accumulators;
+  std::size_t n = num_accumulators();
+  Carried prefix = elements(), start, last;
+  for (const auto& a : states)
+    start.push_back(ir_.splat(emit_constant(ir_, a.dtype, a.init, a.init_int), scope_.lanes));
+  // Lanes beyond the end change nothing.
+  for (std::size_t k = 0; scope_.mask && k < n; ++k)
+    prefix[k] = ir_.b.CreateSelect(scope_.mask, prefix[k], start[k]);
+  for (int step = 1; step < scope_.lanes; step *= 2) {
+    std::vector<int> lanes;
+    for (int l = 0; l < scope_.lanes; ++l) lanes.push_back(l < step ? scope_.lanes + l : l - step);
+    Carried before;
+    for (std::size_t k = 0; k < n; ++k)
+      before.push_back(ir_.b.CreateShuffleVector(prefix[k], start[k], lanes));
+    prefix = combine(body, before, prefix);
+  }
+  const std::vector<int> final_lane(static_cast<std::size_t>(scope_.lanes), scope_.lanes - 1);
+  for (Value* v : prefix) last.push_back(ir_.b.CreateShuffleVector(v, final_lane));
+  after_vector_ = combine(body, accumulators_, last);
+  accumulators_ = combine(body, accumulators_, prefix);
+}
+
 void StageEmitter::fold_element() {
   const AtLine line(ir_, line_of_combine());
+  if (scans_lanes()) return scan_vector();
   const auto& reduction = *stage_.reduction;
   std::size_t n = num_accumulators();
-  Carried element;
-  for (ExprId e : reduction.elements) element.push_back(lane_value(e, scope_.lanes > 1));
+  Carried element = elements();
   Carried oldest(accumulators_.begin(), accumulators_.begin() + static_cast<std::ptrdiff_t>(n));
   Carried folded = combine(reduction.combine, oldest, element);
   // Lanes beyond the end keep their value. (If lanes are points, they are just not stored.)
@@ -193,6 +225,10 @@ Carried StageEmitter::merge_lanes(const loop::Combine& body, Carried state) {
 void StageEmitter::finish_accumulators() {
   const AtLine line(ir_, line_of_combine());
   unrounded_.clear();
+  if (scans_lanes()) {
+    for (Value*& v : accumulators_) v = ir_.b.CreateExtractElement(v, std::uint64_t{0});
+    return;
+  }
   Carried part = merge_partials();
   Carried block = lanes_reduce_ ? merge_lanes(stage_.reduction->combine, part) : part;
   if (!merges_blocks_) {

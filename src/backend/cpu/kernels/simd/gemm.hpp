@@ -3,6 +3,7 @@
 // micro-kernel over it, add to the tile. The order of additions for an output element depends only
 // on K, not on its tile or its position there.
 
+#include "backend/cpu/kernels/matmul_scratch.hpp"
 #include "backend/cpu/kernels/simd/pack.hpp"
 
 namespace gex::kernels::GEX_VARIANT {
@@ -78,18 +79,19 @@ void multiply_packed(i64 rows, i64 cols, i64 depth, const T* a, const T* panels,
 // Scratch of one tile, in elements.
 template <class T>
 struct TileScratch {
-  T* tile;    // kTileElements: the narrower the tile, the more rows
-  T* left;    // [kLeftRows][kDepthStride]
-  T* panels;  // [kTileCols / panel][kDepth][panel]
+  T* tile;    // at most kTileElements: the narrower the tile, the more rows
+  T* left;    // [at most kLeftRows][kDepthStride]
+  T* panels;  // [at most kTileCols / panel][kDepth][panel]
   std::byte* rest;
 };
 template <class T>
-GEX_INLINE TileScratch<T> tile_scratch(std::byte* scratch) {
+GEX_INLINE TileScratch<T> tile_scratch(std::byte* scratch,
+                                       const MatmulScratch<i64>& space = kLargestScratch) {
   TileScratch<T> s;
   s.tile = reinterpret_cast<T*>(scratch);
-  s.left = s.tile + kTileElements;
-  s.panels = s.left + kLeftRows * kDepthStride;
-  s.rest = reinterpret_cast<std::byte*>(s.panels + kTileCols * kDepth);
+  s.left = s.tile + space.tile;
+  s.panels = s.left + space.left;
+  s.rest = reinterpret_cast<std::byte*>(s.panels + space.panels);
   return s;
 }
 

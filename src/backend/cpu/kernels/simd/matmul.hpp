@@ -14,12 +14,6 @@
 namespace gex::kernels::GEX_VARIANT {
 namespace {
 
-constexpr i64 kFewStride = kFewRowsDepth + 16;
-constexpr i64 kFewCols = 4096;  // columns of a tile with one row; with r rows, 1/r of it
-constexpr i64 kComputedDepth = 1024, kComputedCols = 4;  // of a computed operand at a time
-static_assert(kFewRows * kFewStride <= kLeftRows * kDepthStride);
-static_assert(kFewCols <= kTileElements);
-
 template <class T>
 struct Matmul : MatmulLaunch<T> {
   using Launch = MatmulLaunch<T>;
@@ -33,9 +27,10 @@ struct Matmul : MatmulLaunch<T> {
   using Launch::rows;
   using Launch::scratch;
   Form form;
+  i64 few_step;  // between rows of a packed operand of few rows
 
   Matmul(const MatmulContext& c, void* const* b, const i64* d, std::byte* s)
-      : Launch(c, b, d, s), form(form_of(c, d)) {}
+      : Launch(c, b, d, s), form(form_of(c, d)), few_step(few_stride(depth)) {}
 
   static Form form_of(const MatmulContext& c, const i64* d) {
     if (c.form != Form::by_rule) return c.form;
@@ -55,7 +50,7 @@ struct Matmul : MatmulLaunch<T> {
       for (i64 i = 0; i < few * step; ++i) scratch.tile[i] = T{};
       for (i64 k = 0; k < depth; k += kFewRowsDepth) {
         const i64 slice = smaller(kFewRowsDepth, depth - k);
-        if (packed_at != k) pack_view(scratch.left, kFewStride, few, slice, left, 0, k);
+        if (packed_at != k) pack_view(scratch.left, few_step, few, slice, left, 0, k);
         packed_at = k;
         if (right.computed) {
           multiply_few_by_computed(few, right, k, slice, c, count, step);
@@ -64,10 +59,10 @@ struct Matmul : MatmulLaunch<T> {
         with_storage<T>(right.dtype, right.data, [&](auto* base) {
           auto* b = base + right.offset + k * right.row_stride + c * right.col_stride;
           if (right.row_stride == 1)
-            multiply_few_by_dots(few, count, slice, scratch.left, kFewStride, b, right.col_stride,
+            multiply_few_by_dots(few, count, slice, scratch.left, few_step, b, right.col_stride,
                                  scratch.tile, step, true);
           else
-            multiply_few_by_rows(few, count, slice, scratch.left, kFewStride, b, right.row_stride,
+            multiply_few_by_rows(few, count, slice, scratch.left, few_step, b, right.row_stride,
                                  scratch.tile, step);
         });
       }
@@ -88,10 +83,10 @@ struct Matmul : MatmulLaunch<T> {
         const i64 part = smaller(deep, slice - i), width = smaller(wide, cols - j);
         computed_block(scratch.panels, right, k + i, part, col + j, width);
         if (by_rows)
-          multiply_few_by_rows(few, width, part, scratch.left + i, kFewStride, scratch.panels,
-                               width, scratch.tile + j, tile_step);
+          multiply_few_by_rows(few, width, part, scratch.left + i, few_step, scratch.panels, width,
+                               scratch.tile + j, tile_step);
         else
-          multiply_few_by_dots(few, width, part, scratch.left + i, kFewStride, scratch.panels, part,
+          multiply_few_by_dots(few, width, part, scratch.left + i, few_step, scratch.panels, part,
                                scratch.tile + j, tile_step, true);
       }
   }
@@ -148,13 +143,13 @@ struct Matmul : MatmulLaunch<T> {
       for (i64 i = 0; i < rows * step; ++i) scratch.tile[i] = T{};
       for (i64 k = 0; k < depth; k += kFewRowsDepth) {
         const i64 slice = smaller(kFewRowsDepth, depth - k);
-        if (packed_at != k) pack_view(scratch.left, kFewStride, rows, slice, a, 0, k);
+        if (packed_at != k) pack_view(scratch.left, few_step, rows, slice, a, 0, k);
         packed_at = k;
         with_storage<T>(b.dtype, b.data, [&](auto* base) {
           const i64 panel_size = packed_panel_elements<T>(base, depth);
           for (i64 p = 0; p < count; p += kPanel<T>)
             multiply_few_by_panel(
-                rows, slice, scratch.left, kFewStride,
+                rows, slice, scratch.left, few_step,
                 base + b.offset + (c + p) / kPanel<T> * panel_size + k * kPanel<T>,
                 scratch.tile + p, step);
         });

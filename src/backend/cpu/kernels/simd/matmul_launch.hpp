@@ -23,7 +23,7 @@ struct MatmulLaunch {
       : context(c),
         buffers(b),
         dims(d),
-        scratch(tile_scratch<T>(s)),
+        scratch(tile_scratch<T>(s, space_of(c, d))),
         made_a(c.prologues[0], b, d, scratch.rest),
         made_b(c.prologues[1], b, d, scratch.rest),
         epilogue(c.epilogue, b + 2, d, scratch.rest + (is_computed(c) ? staged_bytes<T>() : 0)),
@@ -31,6 +31,13 @@ struct MatmulLaunch {
         cols(d[matmul_dims::n]),
         depth(d[matmul_dims::k]) {}
 
+  // The kernel of pairs has a layout of its own in the largest scratch.
+  static MatmulScratch<i64> space_of(const MatmulContext& c, const i64* d) {
+    namespace at = matmul_dims;
+    if (reads_pairs(c.a, c.b)) return kLargestScratch;
+    return matmul_scratch(d[at::m], d[at::n], d[at::k],
+                          right_operand(c.a, c.b, c.b_packed, is_computed(c)));
+  }
   static bool is_computed(const MatmulContext& c) { return c.prologues[0].fn || c.prologues[1].fn; }
 
   // Offset of a batch in an operand whose strides start at `at`.

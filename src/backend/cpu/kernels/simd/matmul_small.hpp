@@ -38,13 +38,13 @@ struct SmallProduct {
   template <class Finish>
   void run_turned(i64 row0, i64 row1, i64 col0, i64 col1, const Finish& finish) {
     constexpr i64 block = kPanel<T>;
-    T* turned = scratch.tile + kTileCols * block;
     const MatrixView left = b.transposed(), from = a.transposed();
     for (i64 row = row0; row < row1; row += block) {
       const i64 height = smaller(block, row1 - row);
       const RightInPlace<T> right = right_operand(from, row, height);
       for (i64 col = col0; col < col1; col += kTileCols) {
         const i64 width = smaller(kTileCols, col1 - col), stride = tile_stride<T>(width);
+        T* turned = scratch.tile + stride * block;
         for_each_row_group(0, width, [&](i64 first, int count) {
           multiply(left, col + first, count, height, right, scratch.tile + first * block, block);
         });
