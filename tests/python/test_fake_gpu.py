@@ -83,6 +83,31 @@ assert not report.reports()[-1].calls
 """)
 
 
+def test_products_of_overlapping_rows(run: Callable[..., None]) -> None:
+    """Of expanded and sliding views, which cuBLAS can't address: sizes above those of few rows."""
+    run("""
+def expanded(p, x, w):
+    return p.expand(x.shape[0], -1) @ w
+
+def sliding(p, x, w):
+    return p[0].unfold(0, 64, 1)[: x.shape[0]] @ w[:64]
+
+def transposed(p, x, w):
+    return w[:64].t() @ p.expand(64, -1)
+
+p, w = torch.randn(1, 128), torch.randn(128, 48)
+for fn in (expanded, sliding, transposed):
+    for rows in (33, 40):
+        x = torch.randn(rows, 2)
+        got = torch.compile(fn, backend="gex", dynamic=rows == 40)(p, x, w)
+        torch.testing.assert_close(got, fn(p, x, w), rtol=1e-4, atol=1e-4)
+
+fn = torch.compile(lambda x, w: x @ w, backend="gex")
+fn(torch.randn(40, 64), w[:64])
+assert "cublas" in report.reports()[-1].runner.text("program")
+""")
+
+
 @pytest.mark.slow
 def test_ignored_targets_and_several_checks(run: Callable[..., None]) -> None:
     run("""

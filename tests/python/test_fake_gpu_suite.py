@@ -35,4 +35,5 @@ def test_a_tenth_of_the_operators(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_models(tmp_path: Path) -> None:
     names = [f"test_zoo.py::test_model[{name}-static]" for name in _MODELS]
+    names.append("test_zoo.py::test_model[siglip_vision-dynamic]")
     _passes(tmp_path / "zoo.jsonl", *names)

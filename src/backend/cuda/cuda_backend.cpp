@@ -59,9 +59,13 @@ DeviceLimits limits_of(const Target& target) {
   return limits;
 }
 
-// Strides of one operand: rows and columns.
-bool has_unit_stride(std::span<const Dim> strides) {
-  return strides[2] == Dim(1) || strides[3] == Dim(1);
+// Whether the library can address a matrix with these strides: one of them is 1, and the other is at
+// least the size of that dimension. Rows of an expanded or sliding view overlap.
+bool library_addresses(std::span<const Dim> strides, Dim rows, Dim cols) {
+  const Dim row = strides[2], col = strides[3];
+  if (col == Dim(1) || cols == Dim(1))
+    return rows == Dim(1) || provably_nonnegative(row - cols);
+  return row == Dim(1) && provably_nonnegative(col - rows);
 }
 
 // Matmuls without attached kernels use the library if it supports the operands' layouts and if one
@@ -75,8 +79,9 @@ bool library_computes(const problems::Problem& problem, const AttachedKernels& a
   if (dims[at::m].range().hi <= few_rows) return false;  // bound by memory, and can be merged
   const bool dtypes = p->a == p->b && is_float(p->a) && (p->c == p->a || p->c == DType::f32);
   return problems::only_rows_vary(dims) && dtypes && (p->a != DType::f64 || p->c == DType::f64) &&
-         dims[at::batch0] == Dim(1) && has_unit_stride(dims.subspan(at::a_strides, 4)) &&
-         has_unit_stride(dims.subspan(at::b_strides, 4)) && dims[at::c_strides + 3] == Dim(1);
+         dims[at::batch0] == Dim(1) && dims[at::c_strides + 3] == Dim(1) &&
+         library_addresses(dims.subspan(at::a_strides, 4), dims[at::m], dims[at::k]) &&
+         library_addresses(dims.subspan(at::b_strides, 4), dims[at::k], dims[at::n]);
 }
 
 // The kernels attached to a problem in canonical form, as stored in a Program.

@@ -41,10 +41,14 @@ struct Matrix {
   bool transposed;
   int leading;
 };
+// `count` lines of `length` elements. The stride of one line has no meaning.
+int leading_stride(std::int64_t stride, std::int64_t count, std::int64_t length) {
+  GEX_CHECK(count <= 1 || stride >= length, "cuBLAS: lines of ", length, " elements overlap");
+  return to_int(std::max(stride, std::max<std::int64_t>(length, 1)));
+}
 Matrix matrix(const std::int64_t* strides, std::int64_t rows, std::int64_t cols) {
-  if (strides[3] == 1 || cols == 1)
-    return {false, to_int(std::max(strides[2], std::max<std::int64_t>(cols, 1)))};
-  return {true, to_int(std::max(strides[3], std::max<std::int64_t>(rows, 1)))};
+  if (strides[3] == 1 || cols == 1) return {false, leading_stride(strides[2], rows, cols)};
+  return {true, leading_stride(strides[3], cols, rows)};
 }
 
 }  // namespace
