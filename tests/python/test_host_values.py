@@ -63,13 +63,38 @@ def test_an_argument_on_the_cpu_is_copied_at_each_call() -> None:
     assert given == ["x", "on cuda:0"]
 
 
+def test_results_on_the_cpu_are_copied_at_each_call() -> None:
+    def function(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return x + 1, torch.arange(4) + 1, y, x
+
+    graph = imported(traced(function, "cuda:0", "cpu"))
+    assert graph.device == CUDA and not graph.callees
+
+    class Array:
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        def to(self, device: torch.device, non_blocking: bool) -> Array:
+            return Array(f"{self.name} on {device}")
+
+        def cpu(self) -> Array:
+            return Array(f"{self.name} on cpu")
+
+    def runner(arguments: list[Any]) -> list[Any]:
+        assert [a.name for a in arguments] == ["x", "y on cuda:0"]
+        return [Array("x + 1"), Array("range"), None, arguments[0]]
+
+    results = graph.adapter.wrap(runner)([Array("x"), Array("y")])
+    assert [r.name for r in results] == ["x + 1", "range on cpu", "y", "x"]
+
+
 @pytest.mark.parametrize(
     ("function", "places", "message"),
     [
         (
-            lambda x: (x, torch.arange(4) + 1),
-            ["cuda:0"],
-            "result .* on the CPU in a graph on cuda:0",
+            lambda x, y: (x + 1, y.view(16)),
+            ["cuda:0", "cpu"],
+            "result view is a view of memory on the CPU",
         ),
         (lambda x: (x + torch.rand(4).to(CUDA),), ["cuda:0"], "the CPU generator"),
         (
@@ -79,7 +104,7 @@ def test_an_argument_on_the_cpu_is_copied_at_each_call() -> None:
         ),
         (lambda x, y: (x + 1, y + 1), ["cuda:0", "cuda:1"], "several devices .*cuda:0.*cuda:1"),
     ],
-    ids=["result", "random numbers", "written input", "two devices"],
+    ids=["view of an argument", "random numbers", "written input", "two devices"],
 )
 def test_what_is_left_to_pytorch(
     function: Callable[..., Any], places: list[str], message: str

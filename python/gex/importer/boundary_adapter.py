@@ -27,6 +27,7 @@ class Adapter:
     _moved: dict[int, torch.device] = field(default_factory=dict)  # numbers on the CPU
     _kept: set[int] = field(default_factory=set)
     _finish: dict[int, Finish] = field(default_factory=dict)
+    _to_host: list[int] = field(default_factory=list)  # results
     _bound: dict[int, Any] = field(default_factory=dict)
 
     def bind(self, first: int, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
@@ -51,7 +52,8 @@ class Adapter:
 
     @property
     def does_nothing(self) -> bool:
-        return not (self._converted or self._moved or self._kept or self._finish or self._bound)
+        changes = self._converted or self._moved or self._kept or self._finish or self._to_host
+        return not (changes or self._bound)
 
     def return_argument(self, result: int, argument: int) -> None:
         self._kept.add(argument)
@@ -59,6 +61,9 @@ class Adapter:
 
     def restore_result(self, result: int, dtype: torch.dtype) -> None:
         self._finish[result] = lambda results, _: unsupported_dtypes.restore(results[result], dtype)
+
+    def copy_to_host(self, result: int) -> None:
+        self._to_host.append(result)
 
     def compute_number(
         self, result: int, expr: sympy.Basic, symbols: tuple[sympy.Symbol, ...], at: list[int]
@@ -72,7 +77,7 @@ class Adapter:
         converted = sorted(self._converted - self._bound.keys())
         kept_arguments = sorted(self._kept - self._bound.keys())
         moved = {i: device for i, device in self._moved.items() if i not in self._bound}
-        if not converted and not moved and not self._finish:
+        if not converted and not moved and not self._finish and not self._to_host:
             return runner
 
         def run(arguments: list[Any]) -> list[Any]:
@@ -82,11 +87,13 @@ class Adapter:
             for i, device in moved.items():
                 arguments[i] = arguments[i].to(device, non_blocking=True)
             given = runner(arguments)
-            if not self._finish:
+            if not self._finish and not self._to_host:
                 return given
             results = list(given[: self.num_results])
             for i, finish in self._finish.items():
                 results[i] = finish(given, kept)
+            for i in self._to_host:
+                results[i] = results[i].cpu()  # waits for the device
             return results
 
         run._boxed_call = True  # type: ignore[attr-defined]

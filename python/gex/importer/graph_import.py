@@ -84,14 +84,13 @@ class GraphImport:
     _ties: dict[int, Value] = field(default_factory=dict)  # by graph input
     _adapter: Adapter = field(default_factory=Adapter)
     _num_arguments: int = 0
-    _moved: set[Node] = field(default_factory=set)  # inputs copied to the device at each call
 
     def run(self) -> ImportedGraph:
         self._level = get_deterministic_level()
         self._importer = Importer(self.name)
         self._symbols = Symbols(_shape_env_of(self.gm), self.ranges)
         self._device = device_of(self.gm)
-        with host_values.on_device(self.gm, self._device) as self._moved:
+        with host_values.on_device(self.gm, self._device) as self._host:
             return self._import()
 
     def _import(self) -> ImportedGraph:
@@ -190,7 +189,7 @@ class GraphImport:
             self._add_tensor_input(node, val, position)
             if unsupported_dtypes.is_represented(val) or unsupported_dtypes.is_lazy(val):
                 self._adapter.convert_argument(position)
-            if node in self._moved:
+            if node in self._host.inputs:
                 self._adapter.move_argument(position, self._device)
         elif isinstance(val, torch.SymInt):
             dim = self._symbols.dim(val)
@@ -289,6 +288,7 @@ class GraphImport:
             self._sources,
             self._nodes.bound,
             self._adapter,
+            self._host.results,
         )
         items = plan.build(output.args[0])
         for graph_input, value in self._ties.items():

@@ -2,7 +2,7 @@
 that the caller made on the CPU, a constant that `torch.tensor` makes.
 
 The program computes them on its device. Arguments on the CPU are copied there at each call, where
-eager mode copies them as well, in the middle of the graph.
+eager mode copies them as well, in the middle of the graph. Results on the CPU are copied back.
 """
 
 from __future__ import annotations
@@ -23,29 +23,31 @@ _aten = torch.ops.aten
 
 
 @contextmanager
-def on_device(gm: GraphModule, device: torch.device) -> Iterator[set[Node]]:
-    """Inside this context, the graph's CPU values have `device` as their device. Yields the inputs
-    and constants among them, which must be copied."""
-    changes = _Changes(device)
+def on_device(gm: GraphModule, device: torch.device) -> Iterator[HostValues]:
+    """Inside this context, the graph's CPU values have `device` as their device."""
+    changes = HostValues(device)
     try:
         if device != CPU:
             for node in gm.graph.nodes:
                 changes.move(node)
-        yield changes.inputs
+        yield changes
     finally:
         changes.undo()
 
 
-class _Changes:
+class HostValues:
+    """`inputs`: arguments and constants on the CPU; `results`: results of the graph there."""
+
     def __init__(self, device: torch.device) -> None:
         self.inputs: set[Node] = set()
+        self.results: set[Node] = set()
         self._device = device
         self._fakes: list[FakeTensor] = []
         self._calls: list[tuple[Node, Any, Any]] = []
 
     def move(self, node: Node) -> None:
         if node.op == "output":
-            self._check_results(node)
+            self._find_results(node)
             return
         fakes = [fake for fake in _tensors(node) if fake.device == CPU]
         if not fakes:
@@ -84,13 +86,11 @@ class _Changes:
     def _device_for(self, argument: Any) -> Any:
         return self._device if argument == CPU else argument
 
-    def _check_results(self, node: Node) -> None:
+    def _find_results(self, node: Node) -> None:
         moved = {id(fake) for fake in self._fakes}
         for result in node.all_input_nodes:
             if any(id(fake) in moved for fake in _tensors(result)):
-                raise GraphNotSupported(
-                    f"result {result.name} is on the CPU in a graph on {self._device}"
-                )
+                self.results.add(result)
 
 
 def _tensors(node: Node) -> list[FakeTensor]:

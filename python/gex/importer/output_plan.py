@@ -28,6 +28,7 @@ class OutputPlan:
     sources: dict[Dim, SymbolSource]
     bound: set[Dim]  # symbols that the graph itself defines
     adapter: Adapter
+    on_host: set[Node]  # on the CPU in a graph for another device
     _fresh: dict[Node, int] = field(default_factory=dict)
 
     def build(self, results: Any) -> list[OutputItem]:
@@ -74,6 +75,8 @@ class OutputPlan:
             raise GraphNotSupported(f"a result of type {type(val).__name__}")
         owner = self.storages[storage_of(val)]
         argument = self.arguments.get(node, owner.argument if owner.node is node else None)
+        if node in self.on_host:
+            return self._host_tensor(node, val, owner, position)
         if argument is not None:
             if self.adapter.is_converted(argument):
                 self.adapter.return_argument(position, argument)
@@ -83,6 +86,21 @@ class OutputPlan:
             return OutputItem.argument(argument)
         if unsupported_dtypes.is_represented(val):
             self.adapter.restore_result(position, val.dtype)
+        return self._tensor(node, val, owner)
+
+    def _host_tensor(
+        self, node: Node, val: torch.Tensor, owner: Storage, position: int
+    ) -> OutputItem:
+        """The argument itself, or a copy of what the device computes."""
+        argument = self.arguments.get(node)
+        if argument is not None:
+            self.adapter.return_argument(position, argument)
+            return OutputItem.none()
+        if owner.argument is not None or self._shared[storage_of(val)] > 1:
+            raise GraphNotSupported(f"result {node.name} is a view of memory on the CPU")
+        if unsupported_dtypes.is_represented(val):
+            self.adapter.restore_result(position, val.dtype)
+        self.adapter.copy_to_host(position)
         return self._tensor(node, val, owner)
 
     def _tensor(self, node: Node, val: torch.Tensor, owner: Storage) -> OutputItem:
