@@ -207,6 +207,11 @@ class Fusion {
         }
         if (clusters_.at(*it).kind == Unit::Kind::problem && belongs_to_consumer(node, from))
           continue;
+        if (consumers_reduce(node.output()) && has_many_conditions(clusters_.at(*it))) {
+          remark(node, clusters_.at(*it).nodes,
+                 str("not fused with ", label(clusters_.at(*it).nodes), ": ", kManyParts));
+          continue;  // computed where it is reduced
+        }
         auto merged = merge(mine, *it, absorbed, why);
         if (merged) {
           mine = std::move(*merged);
@@ -360,8 +365,11 @@ class Fusion {
     return std::nullopt;
   }
 
+  static constexpr const char* kManyParts =
+      "it is assembled of many parts, which each pass of a reduction would do again";
   // Conditions in the loops of a reduction prevent vectors, and cost more than a pass over memory.
   static bool has_many_conditions(const Cluster& cluster) {
+    if (!cluster.inner.empty()) return false;
     constexpr int kMost = 4;
     int reads = 0;
     for (const Node* node : cluster.nodes) reads += conditional_reads(*node);
@@ -372,8 +380,8 @@ class Fusion {
   // operand is constant along the innermost axis and so computed once per row.
   bool pays(const Cluster& space, const Cluster& smaller, const Cluster& consumer,
             const Cluster& producer, std::string& why) const {
-    if (!consumer.inner.empty() && producer.inner.empty() && has_many_conditions(producer)) {
-      why = "it is assembled of many parts, which each pass of a reduction would do again";
+    if (!consumer.inner.empty() && has_many_conditions(producer)) {
+      why = kManyParts;
       return false;
     }
     if (provably_eq(product(space.space), product(smaller.space))) return true;

@@ -66,7 +66,7 @@ def test_products_of_one_block_need_the_scratch_of_one_worker() -> None:
 
 def test_every_worker_has_scratch_for_large_products() -> None:
     largest, together = scratch_of(nn.Linear(700, 900).eval(), torch.randn(400, 700))
-    assert largest > 1_000_000
+    assert largest > 500_000
     assert together == largest * gex._gex.thread_count()
 
 
