@@ -8,7 +8,8 @@ namespace {
 
 // Whether the contents are known when the program is bound: arithmetic on them runs once.
 bool is_known(const Value* v, const PassContext& context) {
-  while (v->producer() != nullptr && v->producer()->is("reshape")) v = v->producer()->input(0);
+  while (v->producer() != nullptr && (v->producer()->is("reshape") || v->producer()->is("cast")))
+    v = v->producer()->input(0);
   return context.is_frozen(v) || (v->producer() != nullptr && v->producer()->is("constant"));
 }
 
@@ -30,9 +31,17 @@ const Value* with_height(const Value* v) {
   return from == v->type().shape ? node->input(0) : v;
 }
 
+// Before a cast to bf16 that rounds a convolution with its bias; else `v`.
+const Value* unrounded(const Value* v) {
+  const Node* node = v->producer();
+  if (node == nullptr || !node->is("cast") || !has_one_use(v)) return v;
+  const bool rounds = v->type().dtype == DType::bf16 && node->input(0)->type().dtype == DType::f32;
+  return rounds ? node->input(0) : v;
+}
+
 std::optional<NormedConv> match(Node& norm) {
   NormedConv found{.norm = &norm};
-  const Value* x = with_height(norm.input(0));
+  const Value* x = unrounded(with_height(unrounded(norm.input(0))));
   Node* producer = x->producer();
   if (producer != nullptr && producer->is("add") && has_one_use(x)) {
     found.biased = producer;
@@ -44,16 +53,20 @@ std::optional<NormedConv> match(Node& norm) {
   return found;
 }
 
+// Weights of f16 times a small or large scale may leave its range, so they are not folded.
+bool keeps_range(DType dtype) { return dtype == DType::f32 || dtype == DType::bf16; }
+
 bool has_known_operands(const NormedConv& m, const PassContext& context) {
   if (m.biased != nullptr && !is_known(m.biased->input(1), context)) return false;
   for (std::size_t k = 1; k < m.norm->inputs().size(); ++k)
     if (m.norm->has_input(k) && !is_known(m.norm->input(k), context)) return false;
   const Value* weight = m.conv->input(1);
-  return is_known(weight, context) && weight->type().dtype == DType::f32 &&
-         m.norm->output()->type().dtype == DType::f32;
+  const DType dtype = weight->type().dtype;
+  return is_known(weight, context) && keeps_range(dtype) && m.norm->output()->type().dtype == dtype;
 }
 
-// The new weights and bias, in f64 until they are rounded once.
+// The new weights and bias, in f64 until they are rounded once. The bias of a bf16 convolution
+// stays f32, as in the norm itself.
 Value* normed_conv(Graph& g, const NormedConv& m) {
   const Node& norm = *m.norm;
   Value* weight = m.conv->input(1);
@@ -73,10 +86,12 @@ Value* normed_conv(Graph& g, const NormedConv& m) {
   per_filter[0] = channels;
   Value* filters =
       ops::mul(g, ops::cast(g, weight, DType::f64), ops::reshape(g, scale, per_filter));
+  const DType dtype = weight->type().dtype;
   Value* y =
-      ops::conv2d(g, m.conv->input(0), ops::cast(g, filters, DType::f32), m.conv->as<ops::Conv>());
+      ops::conv2d(g, m.conv->input(0), ops::cast(g, filters, dtype), m.conv->as<ops::Conv>());
   Value* bias = ops::cast(g, ops::reshape(g, shift, {channels, Dim(1), Dim(1)}), DType::f32);
-  return ops::reshape(g, ops::add(g, y, bias), norm.output()->type().shape);
+  y = ops::cast(g, ops::add(g, ops::cast(g, y, DType::f32), bias), dtype);
+  return ops::reshape(g, y, norm.output()->type().shape);
 }
 
 bool fold(Graph& graph, Node& norm, PassContext& context) {
@@ -85,7 +100,7 @@ bool fold(Graph& graph, Node& norm, PassContext& context) {
   if (!has_known_operands(*m, context)) {
     context.remark(norm,
                    "the batch norm is not folded: its convolution's weights or statistics are "
-                   "neither constants nor frozen, or not f32");
+                   "neither constants nor frozen, or not f32 or bf16");
     return false;
   }
   if (m->biased != nullptr &&

@@ -276,6 +276,38 @@ def test_a_batch_norm_becomes_part_of_the_weights(bias: bool, affine: bool, axes
     torch.testing.assert_close(call(x), model(x), rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("norm_in_f32", [False, True])
+@pytest.mark.parametrize("axes", [1, 2])
+@pytest.mark.parametrize("bias", [False, True])
+def test_a_batch_norm_of_bf16_becomes_part_of_the_weights(
+    bias: bool, axes: int, norm_in_f32: bool
+) -> None:
+    torch.manual_seed(0)
+    model = normed_conv(bias, True, axes).bfloat16()
+    if norm_in_f32:  # as mixed-precision models keep it
+        model[1].float()
+    x = torch.randn(2, 3, *[12] * axes, dtype=torch.bfloat16)
+    call, runner = compiled(model, x)
+    assert runner.counters["pass.fold-batch-norm"] == 1
+    exact = copy.deepcopy(model).double()(x.double())
+    actual, expected = call(x), model(x)
+    assert actual.dtype == expected.dtype
+    ours, eager = ((y.double() - exact).pow(2).mean().sqrt() for y in (actual, expected))
+    assert ours <= 1.5 * eager
+    torch.testing.assert_close(actual, expected, rtol=0.05, atol=0.05)
+
+
+def test_a_batch_norm_of_f16_stays() -> None:
+    # Weights scaled by 1e-3 would lose digits below the smallest normal number.
+    model, x = normed_conv(True, True), torch.randn(2, 3, 12, 12, dtype=torch.float16)
+    model[1].running_var.fill_(1e6)
+    model.half()
+    model[1].float()
+    call, runner = compiled(model, x)
+    assert runner.counters.get("pass.fold-batch-norm", 0) == 0
+    torch.testing.assert_close(call(x), model(x), rtol=2e-3, atol=2e-3)
+
+
 def test_written_statistics_are_noticed_and_bound_again() -> None:
     model, x = normed_conv(True, True), torch.randn(2, 3, 12, 12)
     call, runner = compiled(model, x)

@@ -170,6 +170,19 @@ def test_product(axis: int) -> None:
     check(lambda x: x.prod(axis), x)
 
 
+COLUMNS = [torch.float32, torch.float64, torch.int64, torch.int32]
+
+
+@pytest.mark.parametrize("dtype", COLUMNS, ids=str)
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_products_of_columns(dynamic: bool, dtype: torch.dtype) -> None:
+    # Widths around one and four vectors; powers of two, so that every order is exact.
+    fn = torch.compile(lambda x: x.prod(0), backend="gex", dynamic=dynamic)
+    for width in (1, 15, 16, 17, 63, 64, 65, 130):
+        x = torch.tensor([1, -1, 2])[torch.randint(0, 3, (40, width))].to(dtype)
+        assert torch.equal(fn(x), x.prod(0))
+
+
 @pytest.mark.parametrize("length", LENGTHS)
 def test_running_sum(length: int) -> None:
     ones = torch.ones(length)

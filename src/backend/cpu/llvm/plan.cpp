@@ -279,7 +279,8 @@ bool extents_are_uniform(const Kernel& kernel) {
 }
 
 // A column reduction with a small body waits for memory and for its own additions: several vectors
-// at a time overlap both, as long as their state fits the registers.
+// at a time overlap both, as long as their state fits the registers: one accumulator of 8 bytes, or
+// narrow ones.
 int vectors_for(const Kernel& kernel) {
   constexpr std::size_t kSmall = 12;
   bool reduces = false;
@@ -290,8 +291,10 @@ int vectors_for(const Kernel& kernel) {
       if (e.kind == Expr::Kind::prim && !loop::is_exact(e.prim)) return 1;
     if (!stage.reduction) continue;
     if (stage.reduction->combine.exprs.size() > kSmall) return 1;
-    for (const auto& a : stage.reduction->accumulators)
-      if (size_of(a.dtype) > 4) return 1;
+    const auto& states = stage.reduction->accumulators;
+    if (states.size() > 1 &&
+        std::ranges::any_of(states, [](const auto& a) { return size_of(a.dtype) > 4; }))
+      return 1;
   }
   return reduces ? 4 : 1;
 }
