@@ -49,7 +49,7 @@ class Bytes {
   std::string out_;
 };
 
-std::string abbreviations() {
+std::string abbreviation_table() {
   Bytes out;
   const auto attribute = [&](unsigned name, unsigned form) { out.unsigned_leb(name).byte(form); };
   out.byte(unit_entry).byte(dwarf::DW_TAG_compile_unit).byte(dwarf::DW_CHILDREN_yes);
@@ -124,7 +124,7 @@ LineTables line_tables(std::span<const NamedCode> functions) {
     add_lines(lines, function);
   }
   if (info.size() == 0) return {};
-  return {abbreviations(), info.str(), lines.str()};
+  return {abbreviation_table(), info.str(), lines.str()};
 }
 
 }  // namespace gex::codegen
