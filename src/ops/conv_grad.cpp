@@ -132,6 +132,20 @@ bool is_product(const Shape& x, const Shape& w, std::int64_t groups) {
          known_le(kChannels, w[0]) == true;
 }
 
+// Steps that don't divide the kernel give phases with different numbers of taps, each a small
+// convolution, and their results have to be interleaved. One matmul is faster as long as its result
+// stays in the caches.
+bool is_uneven_product(const Shape& x, const Shape& w, const ConvTranspose& form) {
+  constexpr std::int64_t kElements = 2 << 20, kChannels = 32, kTaps = 49;
+  const auto count = (x[0] * x[2] * x[3] * w[1] * w[2] * w[3]).as_const();
+  const auto rows = w[2].as_const(), columns = w[3].as_const();
+  if (form.groups != 1 || !count || !rows || !columns) return false;
+  const bool uneven = *rows % form.stride[0] != 0 && *columns % form.stride[1] != 0;
+  return uneven && form.stride[0] > 1 && form.stride[1] > 1 && *rows > form.stride[0] &&
+         *columns > form.stride[1] && *rows * *columns <= kTaps && *count <= kElements &&
+         known_le(kChannels, w[0]) == true && known_le(kChannels, w[1]) == true;
+}
+
 // The products of each tap are added at their positions.
 Value* transpose_by_product(Graph& g, Value* x, Value* w, const ConvTranspose& form) {
   const Shape in = x->type().shape, taps = w->type().shape;
@@ -183,7 +197,8 @@ std::vector<Value*> expand_input_grad(Graph& g, const Node& n) {
 std::vector<Value*> expand_transpose(Graph& g, const Node& n) {
   const auto form = n.as<ConvTranspose>();
   Value* x = n.input(0);
-  if (is_product(x->type().shape, n.input(1)->type().shape, form.groups)) {
+  if (is_product(x->type().shape, n.input(1)->type().shape, form.groups) ||
+      is_uneven_product(x->type().shape, n.input(1)->type().shape, form)) {
     return {cast(g, transpose_by_product(g, x, n.input(1), form), n.output()->type().dtype)};
   }
   if (has_input_grad_kernel(n.input(1)->type().shape, form, form.size[1])) {
