@@ -142,7 +142,8 @@ def test_five_thousand_nodes_are_drawn_within_a_frame(tmp_path: pathlib.Path) ->
           view.zoom(zoom, 400, 400);
           fastest.push([view.scale, best(() => { view.dy -= 7; view.surface.paint(); })]);
         }
-        return {nodes: view.vertices.length, width: view.surface.width, boxes, fastest, before, tries};
+        const nodes = view.vertices.length, width = view.surface.width;
+        return {nodes, width, boxes, fastest, before, tries};
         """,
         tmp_path,
     )

@@ -230,8 +230,8 @@ AttentionPlan mma_plan(const problems::AttentionProblem& p, std::span<const Dim>
   }
   // Two blocks fit on a multiprocessor, so that all clusters of a decode run at once.
   plan.stages = *head > 128 || *value > 128 || !plan.decode ? 2 : 3;
-  // Kernels that have other forms, too, are not launched in clusters: most of their blocks would have
-  // no work, and those cost time.
+  // Kernels that have other forms, too, are not launched in clusters: most of their blocks would
+  // have no work, and those cost time.
   if (plan.decode && !plan.few_rows && !plan.prefill) {
     const Dim units = dims[attention_dim::batch] * dims[attention_dim::kv_heads];
     const std::int64_t tiles =

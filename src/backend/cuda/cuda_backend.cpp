@@ -59,12 +59,11 @@ DeviceLimits limits_of(const Target& target) {
   return limits;
 }
 
-// Whether the library can address a matrix with these strides: one of them is 1, and the other is at
-// least the size of that dimension. Rows of an expanded or sliding view overlap.
+// Whether the library can address a matrix with these strides: one of them is 1, and the other is
+// at least the size of that dimension. Rows of an expanded or sliding view overlap.
 bool library_addresses(std::span<const Dim> strides, Dim rows, Dim cols) {
   const Dim row = strides[2], col = strides[3];
-  if (col == Dim(1) || cols == Dim(1))
-    return rows == Dim(1) || provably_nonnegative(row - cols);
+  if (col == Dim(1) || cols == Dim(1)) return rows == Dim(1) || provably_nonnegative(row - cols);
   return row == Dim(1) && provably_nonnegative(col - rows);
 }
 

@@ -12,7 +12,8 @@ namespace gex::backend::cuda {
 // Tiles of keys and values in shared memory; the forms of the kernel.
 std::string_view mma_attention_tiles_text();
 
-// Needs the text above: template <Form form> void attend(sizes, operands..., shared), bool aligned_operands(...).
+// Needs the text above: template <Form form> void attend(sizes, operands..., shared), bool
+// aligned_operands(...).
 std::string_view mma_attention_text();
 
 // Rows that a block of the form kPrefill takes; `decode`: the kernel also has the form kDecode.
