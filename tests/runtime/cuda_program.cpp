@@ -298,6 +298,28 @@ TEST(CudaProgram, weights_of_the_caller_are_captured_and_captured_again_when_the
   }
 }
 
+TEST(CudaProgram, operands_that_move_at_each_call_are_soon_left_out_of_captured_graphs) {
+  if (!gpu_is_there()) GTEST_SKIP() << "NO GPU: library calls were not tested\n";
+  const std::vector<float> first = random_values(kIn * kOut, 7);
+  const std::vector<float> second = random_values(kIn * kOut, 8);
+  const Tensor weights[] = {Tensor::f32("cuda_graph", {kIn, kOut}, first),
+                            Tensor::f32("cuda_graph", {kIn, kOut}, second)};
+  Session session(make_program(first, true), {.driver = "cuda_graph"});
+  std::int64_t recordings = 0;
+  for (int call = 0; call < 12; ++call) {
+    const int which = call % 2;
+    const std::vector<float> x = random_values(100 * kIn, 3);
+    const Tensor input = Tensor::f32("cuda_graph", {100, kIn}, x);
+    TestHost host("cuda_graph");
+    session.run(std::vector<InputArg>{input.arg(), weights[which].arg()}, host);
+    EXPECT_LE(largest_difference(host.f32(0), expected(x, which == 0 ? first : second, 100)), 1e-5F)
+        << "call " << call;
+    if (call == 3) recordings = session.counters().recordings;
+  }
+  EXPECT_EQ(session.counters().recordings, recordings) << "a new capture at each call";
+  EXPECT_GT(session.counters().graph_launches, 0) << "the other steps are captured";
+}
+
 // y[kOut, rows] = w^T[kOut, kIn] * x^T[kIn, rows], then scaled: the columns of the product vary.
 std::shared_ptr<program::Executable> make_program_of_columns(const std::vector<float>& weights) {
   auto executable = make_program(weights, false);

@@ -17,17 +17,21 @@ struct StepRange {
   bool captured = false;
 };
 
+bool is_library(const CudaOp& op) { return op.kind == CudaOp::Kind::library; }
+
 bool can_be_captured(const CudaOp& op) {
   if (op.epoch > 0) return false;  // sizes that no gear bounds
-  return op.kind != CudaOp::Kind::library || op.capturable;
+  return !is_library(op) || op.capturable;
 }
 
-std::vector<StepRange> ranges_of(const std::vector<CudaOp>& ops) {
+// `moving`, by op: library calls that are not captured, since their operands move.
+std::vector<StepRange> ranges_of(const std::vector<CudaOp>& ops, const std::vector<bool>& moving) {
   std::vector<StepRange> ranges;
   for (std::size_t i = 0; i < ops.size(); ++i) {
     // Events belong to the range that they are in: ranges run one after the other.
-    const bool captured =
-        ops[i].is_event() && !ranges.empty() ? ranges.back().captured : can_be_captured(ops[i]);
+    const bool captured = ops[i].is_event() && !ranges.empty()
+                              ? ranges.back().captured
+                              : can_be_captured(ops[i]) && !moving[i];
     if (ranges.empty() || ranges.back().captured != captured) ranges.push_back({i, i, captured});
     ranges.back().last = i + 1;
   }
@@ -37,7 +41,7 @@ std::vector<StepRange> ranges_of(const std::vector<CudaOp>& ops) {
 class GraphRecording final : public Recording {
  public:
   GraphRecording(const CudaDevice& device, std::vector<CudaOp> ops, int words)
-      : device_(device), ops_(std::move(ops)), ranges_(ranges_of(ops_)), words_(words) {}
+      : device_(device), ops_(std::move(ops)), words_(words) {}
 
   ~GraphRecording() override {
     device_.make_current();
@@ -62,8 +66,8 @@ class GraphRecording final : public Recording {
     }
     Graphs& graphs = graphs_for(cuda);
     const bool valid =
-        graphs.made && graphs.block == cuda.block() && same_addresses(graphs, replay.block);
-    if (!valid && has_captured_library()) {
+        graphs.made && graphs.block == cuda.block() && !find_moved_operands(graphs, replay.block);
+    if (!valid && has_captured_library(graphs)) {
       // Libraries initialise on first use, which is not allowed during a capture: this call runs
       // uncaptured, and the next one makes the graphs.
       device_.issue_all(ops_, replay, cuda);
@@ -76,19 +80,28 @@ class GraphRecording final : public Recording {
   }
 
  private:
+  // A library call whose operands have moved this often since the graphs were first made is not
+  // captured any more: weights may be replaced once in a while, but activations of the caller have
+  // a new address at each call, and a capture for each of them would cost far more than a launch.
+  static constexpr int kMaxMoves = 2;
+
   // The graphs of one queue: kernels in them know the address of its parameter block.
   struct Graphs {
     bool made = false;
     DevicePtr block = 0;
-    std::vector<GraphExec> execs;             // by range; null where not captured
-    std::vector<std::int64_t> library_words;  // addresses that library calls were captured with
+    std::vector<StepRange> ranges;
+    std::vector<GraphExec> execs;  // by range; null where not captured
+    // By op, of captured library calls: the addresses of the capture, and how often they changed.
+    std::vector<std::vector<std::int64_t>> addresses;
+    std::vector<int> moves;
   };
 
   void launch(const Graphs& graphs, CudaQueue& queue, const Replay& replay) {
-    for (std::size_t p = 0; p < ranges_.size(); ++p) {
-      if (!ranges_[p].captured) {
-        replay.tally->single_launches += num_steps(steps_of(ranges_[p]));
-        device_.issue_run(steps_of(ranges_[p]), replay.block, queue, queue.stream(), false);
+    for (std::size_t p = 0; p < graphs.ranges.size(); ++p) {
+      const std::span<const CudaOp> steps = steps_of(graphs.ranges[p]);
+      if (!graphs.ranges[p].captured) {
+        replay.tally->single_launches += num_steps(steps);
+        device_.issue_run(steps, replay.block, queue, queue.stream(), false);
       } else if (graphs.execs[p] != nullptr) {
         ++replay.tally->graph_launches;
         check(device_.api(), device_.api().graph_launch(graphs.execs[p], queue.stream()),
@@ -106,39 +119,52 @@ class GraphRecording final : public Recording {
     return by_queue_[queue.number()];
   }
 
-  bool has_captured_library() const {
-    for (const CudaOp& op : ops_)
-      if (op.kind == CudaOp::Kind::library && can_be_captured(op)) return true;
+  bool is_captured_library(const Graphs& graphs, std::size_t op) const {
+    return is_library(ops_[op]) && can_be_captured(ops_[op]) && graphs.moves[op] < kMaxMoves;
+  }
+
+  bool has_captured_library(const Graphs& graphs) const {
+    for (std::size_t i = 0; i < ops_.size(); ++i)
+      if (is_library(ops_[i]) && can_be_captured(ops_[i]) &&
+          (!graphs.made || is_captured_library(graphs, i)))
+        return true;
     return false;
   }
 
-  // Whether the operands of captured library calls stand where they stood at the capture.
-  bool same_addresses(const Graphs& graphs, const std::int64_t* block) const {
-    auto captured = graphs.library_words.begin();
-    for (const CudaOp& op : ops_) {
-      if (op.kind != CudaOp::Kind::library || !can_be_captured(op)) continue;
-      if (!std::equal(block + op.word, block + op.dims_word, captured)) return false;
-      captured += op.dims_word - op.word;
+  // Whether operands of captured library calls are not where they were at the capture.
+  bool find_moved_operands(Graphs& graphs, const std::int64_t* block) const {
+    bool any = false;
+    for (std::size_t i = 0; i < ops_.size(); ++i) {
+      if (!is_captured_library(graphs, i)) continue;
+      const CudaOp& op = ops_[i];
+      if (std::equal(block + op.word, block + op.dims_word, graphs.addresses[i].begin())) continue;
+      ++graphs.moves[i];
+      any = true;
     }
-    return true;
+    return any;
   }
 
   void destroy(Graphs& graphs) noexcept {
     for (GraphExec exec : graphs.execs)
       if (exec != nullptr) device_.api().graph_exec_destroy(exec);
-    graphs = {};
+    graphs.execs.clear();
+    graphs.made = false;
   }
 
   void capture(Graphs& graphs, CudaQueue& queue, const Replay& replay) {
     destroy(graphs);
-    for (const StepRange& range : ranges_) {
+    graphs.moves.resize(ops_.size());
+    std::vector<bool> moving(ops_.size());
+    for (std::size_t i = 0; i < ops_.size(); ++i) moving[i] = graphs.moves[i] >= kMaxMoves;
+    graphs.ranges = ranges_of(ops_, moving);
+    for (const StepRange& range : graphs.ranges) {
       graphs.execs.push_back(range.captured ? capture_range(range, queue, replay.block) : nullptr);
       if (graphs.execs.back() != nullptr) ++replay.tally->recordings;
     }
-    for (const CudaOp& op : ops_)
-      if (op.kind == CudaOp::Kind::library && can_be_captured(op))
-        graphs.library_words.insert(graphs.library_words.end(), replay.block + op.word,
-                                    replay.block + op.dims_word);
+    graphs.addresses.assign(ops_.size(), {});
+    for (std::size_t i = 0; i < ops_.size(); ++i)
+      if (is_captured_library(graphs, i))
+        graphs.addresses[i].assign(replay.block + ops_[i].word, replay.block + ops_[i].dims_word);
     graphs.made = true;
     graphs.block = queue.block();
   }
@@ -171,7 +197,6 @@ class GraphRecording final : public Recording {
 
   const CudaDevice& device_;
   const std::vector<CudaOp> ops_;
-  const std::vector<StepRange> ranges_;
   const int words_;
   std::mutex mutex_;
   std::map<std::uint64_t, Graphs> by_queue_;
