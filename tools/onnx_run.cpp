@@ -1,7 +1,6 @@
 #include "onnx_run.hpp"
 
 #include "base/error.hpp"
-#include "compile/execute.hpp"
 #include "compiling.hpp"
 #include "frontend/onnx/session.hpp"
 #include "tensors.hpp"
@@ -32,7 +31,6 @@ std::vector<NamedTensor> run_onnx(const Arguments& arguments) {
     inputs.push_back(onnx::HostValue::tensor(infos[k]->type.elem, std::move(tensors[k])));
   onnx::SessionSettings settings;
   const UserOptions options = user_options(arguments);
-  const auto device = open_target(options.compile.target);
   settings.compile = options.compile;
   settings.session = options.session;
   onnx::Session session(model, settings);

@@ -8,6 +8,7 @@ import numpy as np
 import onnx
 from onnx.backend.base import Backend, BackendRep, Device, DeviceType
 
+from gex import _gex
 from gex.onnx import Model, loads
 from gex.onnx.elements import element_of
 
@@ -28,15 +29,19 @@ class GexRep(BackendRep):
         return tuple(self.model.run(inputs))
 
 
+def _target_of(device: str) -> str:
+    where = Device(device)
+    return f"cuda:{where.device_id}" if where.type == DeviceType.CUDA else "cpu"
+
+
 class GexBackend(Backend):
-    """Runs models on the CPU."""
+    """Runs models on the CPU or a CUDA device."""
 
     @classmethod
     def prepare(cls, model: onnx.ModelProto, device: str = "CPU", **kwargs: Any) -> GexRep:
         """Imports nothing yet: that happens with the first inputs."""
-        if not cls.supports_device(device):
-            raise ValueError(f"gex runs ONNX models on the CPU, not on {device}")
-        return GexRep(loads(model.SerializeToString(), **kwargs))
+        target = _target_of(device)
+        return GexRep(loads(model.SerializeToString(), target=target, **kwargs))
 
     @classmethod
     def run_node(
@@ -61,8 +66,8 @@ class GexBackend(Backend):
 
     @classmethod
     def supports_device(cls, device: str) -> bool:
-        """Only the CPU, so far."""
-        return Device(device).type == DeviceType.CPU
+        """The CPU, and CUDA devices that are there."""
+        return _gex.can_open_target(_target_of(device))
 
 
 prepare = GexBackend.prepare

@@ -559,11 +559,19 @@ class OnnxSession:
 
     @staticmethod
     def load(
-        path: str, static_shapes: bool = False, level: int = 2, generate_code: bool = True
+        path: str,
+        static_shapes: bool = False,
+        level: int = 2,
+        generate_code: bool = True,
+        target: str = "cpu",
     ) -> OnnxSession: ...
     @staticmethod
     def parse(
-        bytes: bytes, static_shapes: bool = False, level: int = 2, generate_code: bool = True
+        bytes: bytes,
+        static_shapes: bool = False,
+        level: int = 2,
+        generate_code: bool = True,
+        target: str = "cpu",
     ) -> OnnxSession: ...
     @property
     def inputs(self) -> list: ...
@@ -572,6 +580,9 @@ class OnnxSession:
     @property
     def statistics(self) -> dict: ...
     def run(self, arg: list, /) -> list: ...
+
+def can_open_target(target: str) -> bool:
+    """Whether the device of a target ("cpu", "cuda:N") is there."""
 
 def onnx_operators() -> list[tuple[str, str]]:
     """Domain and name of each supported operator."""

@@ -106,11 +106,19 @@ class Model:
         return dict(self._session.statistics)
 
 
-def load(path: str | pathlib.Path, *, static_shapes: bool = False, level: int = 2) -> Model:
-    """Loads a model from a file; external data is mapped from the same folder."""
-    return Model(_gex.OnnxSession.load(str(path), static_shapes, level))
+def load(
+    path: str | pathlib.Path, *, static_shapes: bool = False, level: int = 2, target: str = "cpu"
+) -> Model:
+    """Loads a model from a file; external data is mapped from the same folder.
+
+    `target` is the device that it is compiled for, "cpu" or "cuda:N". Arrays are NumPy's in both
+    cases: calls copy them to the GPU and back.
+    """
+    return Model(_gex.OnnxSession.load(str(path), static_shapes, level, target=target))
 
 
-def loads(data: bytes, *, static_shapes: bool = False, level: int = 2) -> Model:
-    """Loads a model from the bytes of its file."""
-    return Model(_gex.OnnxSession.parse(data, static_shapes, level))
+def loads(
+    data: bytes, *, static_shapes: bool = False, level: int = 2, target: str = "cpu"
+) -> Model:
+    """Loads a model from the bytes of its file. For the arguments see `load`."""
+    return Model(_gex.OnnxSession.parse(data, static_shapes, level, target=target))

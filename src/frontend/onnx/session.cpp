@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/log.hpp"
+#include "compile/execute.hpp"
 #include "frontend/onnx/session_host.hpp"
 #include "ir/type.hpp"
 
@@ -124,6 +125,7 @@ struct Session::Fork {
 Session::Session(std::shared_ptr<const ModelProto> model, SessionSettings settings)
     : model_(std::move(model)),
       settings_(std::move(settings)),
+      device_(open_target(settings_.compile.target)),
       static_shapes_(settings_.static_shapes) {}
 Session::~Session() = default;
 

@@ -73,6 +73,7 @@ class Session {
 
   std::shared_ptr<const ModelProto> model_;
   SessionSettings settings_;
+  std::shared_ptr<runtime::DeviceContext> device_;  // stays open between programs
   mutable std::mutex mutex_;
   std::atomic<bool> static_shapes_;  // also set when symbolic sizes could not be imported
   std::map<std::string, std::unique_ptr<Fork>> roots_;

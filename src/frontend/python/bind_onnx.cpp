@@ -10,6 +10,7 @@
 
 #include <cstring>
 
+#include "compile/execute.hpp"
 #include "frontend/onnx/operators.hpp"
 #include "frontend/onnx/session.hpp"
 #include "frontend/onnx/strings.hpp"
@@ -134,12 +135,22 @@ nb::list ports(const std::vector<const onnx::ValueInfo*>& infos) {
 }
 
 std::unique_ptr<onnx::Session> make_session(std::shared_ptr<const onnx::ModelProto> model,
-                                            bool static_shapes, int level, bool generate_code) {
+                                            bool static_shapes, int level, bool generate_code,
+                                            const std::string& target) {
   onnx::SessionSettings settings;
   settings.static_shapes = static_shapes;
   settings.compile.level = level;
   settings.compile.generate_code = generate_code;
+  settings.compile.target = target;
   return std::make_unique<onnx::Session>(std::move(model), std::move(settings));
+}
+
+bool can_open_target(const std::string& target) {
+  try {
+    return open_target(target) != nullptr;
+  } catch (const UserError&) {
+    return false;
+  }
 }
 
 }  // namespace
@@ -148,19 +159,22 @@ void bind_onnx(nb::module_& m) {
   nb::class_<onnx::Session>(m, "OnnxSession", "An ONNX model, compiled on demand.")
       .def_static(
           "load",
-          [](const std::string& path, bool static_shapes, int level, bool generate_code) {
-            return make_session(onnx::read_model(path), static_shapes, level, generate_code);
+          [](const std::string& path, bool static_shapes, int level, bool generate_code,
+             const std::string& target) {
+            return make_session(onnx::read_model(path), static_shapes, level, generate_code,
+                                target);
           },
           nb::arg("path"), nb::arg("static_shapes") = false, nb::arg("level") = 2,
-          nb::arg("generate_code") = true)
+          nb::arg("generate_code") = true, nb::arg("target") = "cpu")
       .def_static(
           "parse",
-          [](const nb::bytes& bytes, bool static_shapes, int level, bool generate_code) {
+          [](const nb::bytes& bytes, bool static_shapes, int level, bool generate_code,
+             const std::string& target) {
             return make_session(onnx::parse_model(onnx::own_bytes({bytes.c_str(), bytes.size()})),
-                                static_shapes, level, generate_code);
+                                static_shapes, level, generate_code, target);
           },
           nb::arg("bytes"), nb::arg("static_shapes") = false, nb::arg("level") = 2,
-          nb::arg("generate_code") = true)
+          nb::arg("generate_code") = true, nb::arg("target") = "cpu")
       .def_prop_ro("inputs", [](const onnx::Session& s) { return ports(s.inputs()); })
       .def_prop_ro("outputs",
                    [](const onnx::Session& s) {
@@ -188,6 +202,8 @@ void bind_onnx(nb::module_& m) {
         for (const HostValue& result : results) outputs.append(from_value(result));
         return outputs;
       });
+  m.def("can_open_target", &can_open_target, nb::arg("target"),
+        "Whether the device of a target (\"cpu\", \"cuda:N\") is there.");
   m.def("onnx_operators", &onnx::known_operators, "Domain and name of each supported operator.");
   m.def("import_onnx",
         [](const std::string& path) { return onnx::import_graph(onnx::read_model(path)); });

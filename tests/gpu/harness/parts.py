@@ -220,6 +220,8 @@ def _pytest(paths: list[str], unit_limit: float) -> Worked:
     return Worked("pytest_case", lambda s: [paths], lambda s: [], unit_limit, alone=True)
 
 
+_ONNX = Worked("onnx_tests", lambda s: [s.device], lambda s: [s.device], unit_limit=60)
+
 PARTS: dict[str, Part] = {
     "build": build,
     "conformance": conformance,
@@ -230,6 +232,7 @@ PARTS: dict[str, Part] = {
     "zoo-static": _zoo("static"),
     "zoo-dynamic": _zoo("dynamic"),
     "features": _pytest([_FEATURES], 150),
+    "onnx": _ONNX,
 }
 # Run only when named.
 MORE_PARTS: dict[str, Part] = {
