@@ -62,6 +62,9 @@ struct CompileOptions {
 #undef GEX_COMPILE_FIELD_api
 
   std::vector<FrozenInput> frozen;  // these are not inputs of the Program
+  // The memory of `frozen`, and that of Compiled::frozen, is of the target's device and is
+  // complete: no work that writes it is pending.
+  bool frozen_on_device = false;
   // Cache of compiled programs and machine code; null: none.
   std::shared_ptr<Store> cache;
 };

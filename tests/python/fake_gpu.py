@@ -10,6 +10,8 @@ from __future__ import annotations
 import ctypes
 import os
 import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -56,3 +58,44 @@ def install() -> None:
     runner._engine_options = options
     graph_import.CPU = torch.device("meta")  # no graph is for the CPU
     graph_import.GraphImport._notes_refusals = lambda self: DeviceChecks.are_needed(self.gm)
+
+
+_PRELUDE = """
+import sys
+sys.path.insert(0, {tests!r})
+import fake_gpu, torch, gex
+import torch.nn.functional as F
+fake_gpu.install()
+from gex import report
+from pytest import raises
+
+def compiled(fn, **options):
+    torch._dynamo.reset()
+    return torch.compile(fn, backend="npugraph_ex", **options)
+"""
+
+
+def code_runner(folder: Path) -> Callable[..., None]:
+    """Runs code in a process of its own over a driver library in this folder; keywords are
+    variables of its environment."""
+    variables_of_all = environment(folder)
+    variables_of_all["GEX_CACHE_DIR"] = ""  # what that driver compiles is gone with the process
+    prelude = _PRELUDE.format(tests=str(Path(__file__).parent))
+
+    def run_code(code: str, **variables: str) -> None:
+        done = subprocess.run(
+            [sys.executable, "-c", prelude + code],
+            env=variables_of_all | variables,
+            capture_output=True,
+            text=True,
+            timeout=400,
+        )
+        assert done.returncode == 0, done.stderr[-4000:]
+
+    return run_code
+
+
+def driver_counts() -> tuple[int, int]:
+    """Calls of the driver that replays made so far, and bytes that they sent to the device."""
+    driver = ctypes.CDLL(os.environ["GEX_CUDA_LIBRARY_PATH"] + "/libcuda.so.1")
+    return driver.gex_fake_calls(), driver.gex_fake_bytes_sent()

@@ -3,47 +3,16 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import fake_gpu
 
-_PRELUDE = """
-import sys
-sys.path.insert(0, {tests!r})
-import fake_gpu, torch, gex
-import torch.nn.functional as F
-fake_gpu.install()
-from gex import report
-from pytest import raises
-
-def compiled(fn, **options):
-    torch._dynamo.reset()
-    return torch.compile(fn, backend="npugraph_ex", **options)
-"""
-
-
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., None]]:
-    environment = fake_gpu.environment(tmp_path_factory.mktemp("driver"))
-    environment["GEX_CACHE_DIR"] = ""  # what that driver compiles is gone with the process
-    prelude = _PRELUDE.format(tests=str(Path(__file__).parent))
-
-    def run_code(code: str, **variables: str) -> None:
-        done = subprocess.run(
-            [sys.executable, "-c", prelude + code],
-            env=environment | variables,
-            capture_output=True,
-            text=True,
-            timeout=400,
-        )
-        assert done.returncode == 0, done.stderr[-4000:]
-
-    yield run_code
+def run(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., None]:
+    return fake_gpu.code_runner(tmp_path_factory.mktemp("driver"))
 
 
 def test_generated_kernels_and_one_graph_launch(run: Callable[..., None]) -> None:

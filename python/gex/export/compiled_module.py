@@ -22,7 +22,6 @@ from gex.compat.torch_version import warn_if_untested
 from gex.errors import GraphNotSupported
 from gex.export.compile_source import Source
 from gex.export.exported_graph import ExportGraph, Fixed, graph_of
-from gex.importer.graph_device import CPU
 from gex.importer.graph_import import GraphImport
 from gex.options.table import GEX_OPTIONS, Config
 from gex.pipeline.runner import RunnerRequest, make_runner
@@ -137,8 +136,6 @@ class Compiled:
         # Values held by the module at compile time are constant by contract.
         names = [name for name, _ in graph.bound]
         static = list(enumerate(names, start=imported.num_arguments))
-        if imported.device != CPU:
-            static = []
         self._imported = imported
         runner = self.report.runner = make_runner(RunnerRequest(imported, config, static=static))
         run = imported.adapter.wrap(runner)

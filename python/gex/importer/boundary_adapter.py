@@ -50,6 +50,10 @@ class Adapter:
     def is_converted(self, argument: int) -> bool:
         return argument in self._converted
 
+    def changes(self, argument: int) -> bool:
+        """Whether the runner gets another tensor than the caller's."""
+        return argument in self._converted or argument in self._moved
+
     @property
     def does_nothing(self) -> bool:
         changes = self._converted or self._moved or self._kept or self._finish or self._to_host

@@ -21,7 +21,7 @@ from gex.debug.call_hooks import with_call_hooks
 from gex.debug.logs import logger
 from gex.errors import GraphNotSupported
 from gex.fx_stage import inlined_regions, stream_assignment
-from gex.importer.graph_device import CPU, device_of
+from gex.importer.graph_device import device_of
 from gex.importer.graph_import import GraphImport
 from gex.nested_regions.groups import take_fallbacks, trace_without_regions
 from gex.options import super_kernel
@@ -156,10 +156,10 @@ def bind_arguments(job: CompileJob) -> None:
     assert job.imported is not None
     # Training changes parameters, so only graphs without gradients treat them as frozen.
     asked_for = job.role is Role.INFERENCE and job.config.get("frozen_parameter", False)
-    if asked_for and job.imported.device == CPU:
+    if asked_for:
         adapter = job.imported.adapter
         found = frozen_parameters.static_arguments(job.input_names)
-        job.static = [(i, name) for i, name in found if not adapter.is_converted(i)]
+        job.static = [(i, name) for i, name in found if not adapter.changes(i)]
     if job.role is Role.BACKWARD:
         job.released = saved_tensors.arguments_of(job.gm)
 

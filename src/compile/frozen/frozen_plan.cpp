@@ -8,6 +8,7 @@
 #include "base/error.hpp"
 #include "lower/views.hpp"
 #include "program/bytes.hpp"
+#include "runtime/device.hpp"
 #include "runtime/memory/usage.hpp"
 #include "runtime/session/session.hpp"
 
@@ -32,18 +33,33 @@ std::shared_ptr<std::byte> aligned_memory(std::size_t bytes) {
           }};
 }
 
+// The same of a device.
+std::shared_ptr<std::byte> device_memory(std::shared_ptr<runtime::DeviceContext> context,
+                                         std::size_t bytes) {
+  void* memory = context->device->allocate(bytes);
+  using enum runtime::MemoryUse;
+  runtime::count_allocated(weights, bytes);
+  return {static_cast<std::byte*>(memory), [context = std::move(context), bytes](std::byte* p) {
+            context->device->deallocate(p, bytes);
+            runtime::count_freed(weights, bytes);
+          }};
+}
+
 // Keeps the results of a run.
 class KeepingHost final : public runtime::Host {
  public:
-  explicit KeepingHost(std::size_t outputs) : memory(outputs) {}
+  // `device`: whose memory they get; null: host memory.
+  KeepingHost(std::size_t outputs, std::shared_ptr<runtime::DeviceContext> device)
+      : memory(outputs), device_(std::move(device)) {}
   void* allocate_output(int k, DType dtype, std::span<const std::int64_t> shape,
                         std::span<const std::int64_t> strides) override {
     std::int64_t last = 0;
     for (std::size_t d = 0; d < shape.size(); ++d)
       last += std::max<std::int64_t>(shape[d] - 1, 0) * strides[d];
-    memory[static_cast<std::size_t>(k)] =
-        aligned_memory(static_cast<std::size_t>(last + 1) * size_of(dtype));
-    return memory[static_cast<std::size_t>(k)].get();
+    const std::size_t bytes = static_cast<std::size_t>(last + 1) * size_of(dtype);
+    std::shared_ptr<std::byte>& made = memory[static_cast<std::size_t>(k)];
+    made = device_ == nullptr ? aligned_memory(bytes) : device_memory(device_, bytes);
+    return made.get();
   }
   void set_view_output(int, int, std::span<const std::int64_t>, std::span<const std::int64_t>,
                        std::int64_t) override {
@@ -63,6 +79,9 @@ class KeepingHost final : public runtime::Host {
   void release(std::uint64_t) override {}
 
   std::vector<std::shared_ptr<std::byte>> memory;
+
+ private:
+  const std::shared_ptr<runtime::DeviceContext> device_;
 };
 
 std::vector<std::int64_t> numbers(const std::vector<Dim>& dims) {
@@ -71,10 +90,11 @@ std::vector<std::int64_t> numbers(const std::vector<Dim>& dims) {
   return values;
 }
 
+// Runs where the memory is: on the target's device, or on the CPU.
 std::vector<std::shared_ptr<std::byte>> evaluate(std::unique_ptr<Graph> graph,
                                                  CompileOptions options) {
   const std::vector<FrozenInput> frozen = std::move(options.frozen);
-  options.target = "cpu";
+  if (!options.frozen_on_device) options.target = "cpu";
   options.frozen.clear();
   options.dump_dir.clear();
   std::vector<std::vector<std::int64_t>> dims;
@@ -94,8 +114,10 @@ std::vector<std::shared_ptr<std::byte>> evaluate(std::unique_ptr<Graph> graph,
   Compiled compiled = compile(std::move(graph), signature, options);
   runtime::SessionOptions session_options;
   session_options.static_code = false;
+  std::shared_ptr<runtime::DeviceContext> device;
+  if (options.frozen_on_device) device = runtime::open_device(runtime::driver_of(options.target));
   runtime::Session session(compiled.executable, session_options);
-  KeepingHost host(compiled.program->outputs.size());
+  KeepingHost host(compiled.program->outputs.size(), std::move(device));
   session.run(inputs, host);
   return std::move(host.memory);
 }

@@ -16,6 +16,7 @@
 #include "plan/report.hpp"
 #include "runtime/background/background.hpp"
 #include "runtime/device.hpp"
+#include "target/target.hpp"
 
 namespace gex::python {
 namespace {
@@ -275,6 +276,7 @@ GraphMaker graph_maker(const Graph& graph, std::vector<Dim> integers, std::vecto
           released = std::move(released), session_options, compile_options,
           tensors_on_host](std::span<const FrozenMemory> frozen) -> std::unique_ptr<RunnableGraph> {
     CompileOptions options = compile_options;
+    options.frozen_on_device = !frozen.empty() && !parse_target(options.target).is_cpu();
     for (const FrozenMemory& memory : frozen) {
       check_layout(*own->inputs()[static_cast<std::size_t>(memory.graph_input)], memory);
       options.frozen.push_back(

@@ -34,7 +34,14 @@ std::int64_t version_of(PyObject* tensor) {
   return value;
 }
 
-Hash sum_of(const runtime::TensorRef& t) {
+// Of the contents, which are copied to the host if they are on another device.
+Hash sum_of(PyObject* tensor) {
+  const TorchApi& torch = TorchApi::get();
+  const nb::object on_host = torch.is_cuda(tensor)
+                                 ? owned(PyObject_CallMethod(tensor, "cpu", nullptr))
+                                 : nb::borrow(tensor);
+  runtime::TensorRef t;
+  torch.read(on_host.ptr(), t);
   std::int64_t last = 0;
   for (std::size_t d = 0; d < t.shape.size(); ++d) last += (t.shape[d] - 1) * t.strides[d];
   return hash_bytes(t.data, static_cast<std::size_t>(last + 1) * size_of(t.dtype));
@@ -75,7 +82,7 @@ FrozenArguments::Tensors FrozenArguments::read(PyObject* const* arguments) const
     // Other buffers, such as caches, change between calls.
     tensor.contents =
         frozen.constant.is_valid() || frozen.is_statistic || is_parameter(tensor.object.ptr());
-    if (tensor.contents && checks_contents()) tensor.sum = sum_of(tensor.ref);
+    if (tensor.contents && checks_contents()) tensor.sum = sum_of(tensor.memory.ptr());
     tensors.push_back(std::move(tensor));
   }
   return tensors;
@@ -140,7 +147,7 @@ std::string FrozenArguments::change(PyObject* const* arguments) {
 
 void FrozenArguments::check_contents() const {
   for (std::size_t i = 0; i < objects_.size(); ++i) {
-    if (!tensors_[i].contents || sum_of(tensors_[i].ref) == tensors_[i].sum) continue;
+    if (!tensors_[i].contents || sum_of(tensors_[i].memory.ptr()) == tensors_[i].sum) continue;
     fail(ErrorCode::invalid_argument, "the contents of the frozen parameter ", arguments_[i].name,
          " have changed since it was bound; call gex.refresh(model) after changing parameters, or "
          "compile without frozen_parameter");

@@ -36,6 +36,7 @@ std::unique_ptr<RunnableGraph> compiled_graph(std::unique_ptr<Graph> graph,
   if (!target.is_cpu()) runnable->device.index = target.device;
   runnable->report = std::move(compiled.report);
   session_options.frozen = std::move(compiled.frozen);
+  session_options.frozen_on_device = options.frozen_on_device;
   runnable->session_options = std::move(session_options);
   runnable->executable = compiled.executable;
   runnable->session = std::make_unique<runtime::Session>(

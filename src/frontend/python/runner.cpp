@@ -133,6 +133,8 @@ void Runner::bind_frozen(PyObject* const* arguments) {
     if (PyErr_WarnEx(PyExc_UserWarning, message.c_str(), 1) != 0) throw nb::python_error();
   }
   FrozenArguments::Tensors tensors = frozen_->read(arguments);
+  // The engine has streams of its own, which don't wait for the one that wrote the parameters.
+  TorchApi::get().wait_for_device_of(tensors.front().memory.ptr());
   std::vector<FrozenMemory> memory;
   for (std::size_t i = 0; i < tensors.size(); ++i)
     memory.push_back({frozen_->arguments()[i].graph_input, frozen_->arguments()[i].name,

@@ -126,6 +126,13 @@ std::uint64_t TorchApi::current_stream(TorchDevice device) const {
   return PyLong_AsUnsignedLongLong(stream.ptr());
 }
 
+void TorchApi::wait_for_device_of(PyObject* tensor) const {
+  const dlpack::Device device = borrow(tensor).device;
+  if (device.type != dlpack::kCuda) return;
+  const nb::object cuda = owned(PyImport_ImportModule("torch.cuda"));
+  owned(PyObject_CallMethod(cuda.ptr(), "synchronize", "i", static_cast<int>(device.id)));
+}
+
 std::int64_t TorchApi::number_in(PyObject* tensor) const {
   const nb::object number = owned(PyObject_CallMethod(tensor, "item", nullptr));
   const std::int64_t value = PyLong_AsLongLong(number.ptr());

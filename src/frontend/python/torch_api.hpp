@@ -61,6 +61,9 @@ class TorchApi {
                      TorchDevice device) const;
   // PyTorch's current stream of a CUDA device.
   std::uint64_t current_stream(TorchDevice device) const;
+  bool is_cuda(PyObject* tensor) const { return borrow(tensor).device.type == dlpack::kCuda; }
+  // Waits for all work on the tensor's device; nothing for a tensor on the CPU.
+  void wait_for_device_of(PyObject* tensor) const;
   // The number in a 0-d i64 tensor on any device; waits for it.
   std::int64_t number_in(PyObject* tensor) const;
 

@@ -10,8 +10,8 @@ namespace gex::runtime {
 using program::BufferDesc;
 
 FrozenConstants::FrozenConstants(const program::Program& program,
-                                 std::vector<std::shared_ptr<const void>> memory, Device& device,
-                                 Loaded& loaded)
+                                 std::vector<std::shared_ptr<const void>> memory, bool on_device,
+                                 Device& device, Loaded& loaded)
     : memory_(std::move(memory)), device_(device), loaded_(loaded) {
   for (std::size_t i = 0; i < program.buffers.size(); ++i) {
     const BufferDesc& buffer = program.buffers[i];
@@ -22,21 +22,25 @@ FrozenConstants::FrozenConstants(const program::Program& program,
            buffer.slot, " for \"", buffer.name, "\"; pass it in SessionOptions::frozen");
     // Only read: verify() refuses steps that write constants.
     void* address = const_cast<void*>(memory_[slot].get());
-    if (!device.reads_host_memory()) {
+    std::size_t copied = 0;
+    if (!on_device && !device.reads_host_memory()) {
       const auto bytes = static_cast<std::size_t>(buffer.bytes.constant());
       address = device.allocate(bytes);
       count_allocated(MemoryUse::weights, bytes);
-      copies_.push_back({i, bytes});
+      copied = bytes;
       device.write(address, memory_[slot].get(), bytes);
     }
     loaded.constants[i] = address;
+    given_.push_back({i, copied});
   }
 }
 
 FrozenConstants::~FrozenConstants() {
-  for (const auto& [buffer, bytes] : copies_) {
-    device_.deallocate(std::exchange(loaded_.constants[buffer], nullptr), bytes);
-    count_freed(MemoryUse::weights, bytes);
+  for (const auto& [buffer, copied] : given_) {
+    void* memory = std::exchange(loaded_.constants[buffer], nullptr);  // not the program's to free
+    if (copied == 0) continue;
+    device_.deallocate(memory, copied);
+    count_freed(MemoryUse::weights, copied);
   }
 }
 

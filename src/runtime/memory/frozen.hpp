@@ -1,6 +1,6 @@
 #pragma once
-// Frozen constants: memory given to the Session for its whole lifetime. A device that reads host
-// memory uses it directly; any other device gets a copy, made once.
+// Frozen constants: memory given to the Session for its whole lifetime. A device uses its own
+// memory directly, and host memory if it can read that; otherwise it gets a copy, made once.
 
 #include <memory>
 #include <span>
@@ -14,8 +14,9 @@ namespace gex::runtime {
 class FrozenConstants {
  public:
   // Stores the addresses in `loaded`. UserError if a slot of the Program has no memory.
+  // `on_device`: all of the memory is of the device.
   FrozenConstants(const program::Program& program, std::vector<std::shared_ptr<const void>> memory,
-                  Device& device, Loaded& loaded);
+                  bool on_device, Device& device, Loaded& loaded);
   ~FrozenConstants();
   FrozenConstants(const FrozenConstants&) = delete;
   FrozenConstants& operator=(const FrozenConstants&) = delete;
@@ -24,7 +25,7 @@ class FrozenConstants {
   const std::vector<std::shared_ptr<const void>> memory_;
   Device& device_;
   Loaded& loaded_;
-  std::vector<std::pair<std::size_t, std::size_t>> copies_;  // buffer, bytes
+  std::vector<std::pair<std::size_t, std::size_t>> given_;  // buffer, bytes of its copy or 0
 };
 
 }  // namespace gex::runtime

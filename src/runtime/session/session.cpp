@@ -45,7 +45,7 @@ struct Session::State : std::enable_shared_from_this<Session::State> {
         matcher(image),
         context(open_context()),
         loaded(context->device->load(*executable)),
-        frozen(*image.program, options.frozen, *context->device, *loaded),
+        frozen(*image.program, options.frozen, options.frozen_on_device, *context->device, *loaded),
         // If code is recorded into device graphs, values are part of the recording.
         gears(image, options.gears, context->device->runs_callables(), loaded->gears),
         specialises(the_specialiser != nullptr && options.static_code &&

@@ -119,8 +119,10 @@ struct SessionOptions {
   int hot_after = 3;  // calls with a key before static code is requested; 1: at the first call
   // Whether memory for temporaries is kept between calls; false: large blocks are discarded.
   bool keep_arena = true;
-  // Host memory of the Program's frozen constants, by slot: it neither moves nor changes.
+  // Memory of the Program's frozen constants, by slot: it neither moves nor changes. Host memory,
+  // or memory of the device.
   std::vector<std::shared_ptr<const void>> frozen;
+  bool frozen_on_device = false;
 };
 
 struct Counters {

@@ -6,7 +6,8 @@
 // thread, captured streams collect functions. With GEX_FAKE_CUDA_LAZY=1 nothing runs before
 // somebody waits, and then streams made later run first as far as events allow: steps that lack one
 // go wrong. Libraries of kernels stay in GEX_FAKE_CUDA_FOLDER, if it is set, for later processes;
-// with GEX_FAKE_NO_NVRTC=1 nothing can be compiled.
+// with GEX_FAKE_NO_NVRTC=1 nothing can be compiled. With GEX_FAKE_CUDA_IDLE=1 nothing is compiled,
+// launched or copied, so that what is left of a call is the host's own time.
 
 #include <dlfcn.h>
 #include <elf.h>
@@ -149,6 +150,10 @@ bool is_lazy() {
   static const bool lazy = getenv("GEX_FAKE_CUDA_LAZY") != nullptr;
   return lazy;
 }
+bool is_idle() {
+  static const bool idle = getenv("GEX_FAKE_CUDA_IDLE") != nullptr;
+  return idle;
+}
 std::vector<Stream*> all_streams;  // GEX_FAKE_CUDA_LAZY; the first is stream 0
 
 Stream* real(Stream* stream) {
@@ -218,11 +223,17 @@ void add(Stream* stream, Item item) {
     stream->pending.push_back(std::move(item));
 }
 
+// Calls of the driver that a replay makes, and bytes sent to the device asynchronously.
+struct Counts {
+  std::atomic<long> calls{0}, bytes{0};
+} counts;
+
 bool is_captured(const Stream* stream) { return stream != nullptr && stream->capture != nullptr; }
 
 // Outside of a capture nothing is allocated: callers count that.
 template <class F>
 void submit(Stream* stream, F work) {
+  if (is_idle()) return;
   if (is_captured(stream) || is_lazy()) {
     add(stream, {Work(work)});
   } else {
@@ -314,6 +325,9 @@ std::string host_text(const std::string& source) {
 
 extern "C" {
 
+long gex_fake_calls() { return counts.calls; }
+long gex_fake_bytes_sent() { return counts.bytes; }
+
 // ---- driver ----
 
 int cuInit(unsigned) { return 0; }
@@ -324,7 +338,7 @@ int cuDeviceGetAttribute(int* value, int attribute, int) {
 }
 int cuDevicePrimaryCtxRetain(void** context, int) { return *context = context, 0; }
 int cuDevicePrimaryCtxRelease_v2(int) { return 0; }
-int cuCtxSetCurrent(void*) { return 0; }
+int cuCtxSetCurrent(void*) { return ++counts.calls, 0; }
 int cuGetErrorString(int, const char** text) { return *text = "an error of the fake driver", 0; }
 
 int cuMemAlloc_v2(DevicePtr* pointer, std::size_t bytes) {
@@ -354,6 +368,8 @@ int cuMemcpyHtoD_v2(DevicePtr to, const void* from, std::size_t bytes) {
   return std::memcpy(reinterpret_cast<void*>(to), from, bytes), 0;
 }
 int cuMemcpyHtoDAsync_v2(DevicePtr to, const void* from, std::size_t bytes, Stream* stream) {
+  ++counts.calls;
+  counts.bytes += static_cast<long>(bytes);
   if (is_captured(stream)) return 900;
   submit(stream, [=] { std::memcpy(reinterpret_cast<void*>(to), from, bytes); });
   return 0;
@@ -375,6 +391,7 @@ int cuStreamDestroy_v2(Stream* stream) {
   return delete stream, 0;
 }
 int cuStreamSynchronize(Stream* stream) {
+  ++counts.calls;
   if (fault() != 0) return fault();
   if (is_captured(stream)) return 900;
   return drain(), fault();
@@ -382,6 +399,7 @@ int cuStreamSynchronize(Stream* stream) {
 int cuEventCreate(Event** event, unsigned) { return *event = new Event, 0; }
 int cuEventDestroy_v2(Event* event) { return drain(), delete event, 0; }
 int cuEventRecord(Event* event, Stream* stream) {
+  ++counts.calls;
   const long ticket = ++event->recorded;
   event->time = std::chrono::steady_clock::now();
   event->capture = is_captured(stream) ? stream->capture : nullptr;
@@ -395,7 +413,10 @@ int cuEventElapsedTime(float* milliseconds, const Event* from, const Event* to) 
   return *milliseconds = std::chrono::duration<float, std::milli>(to->time - from->time).count(), 0;
 }
 int cuEventSynchronize(Event* event) { return event->capture != nullptr ? 900 : (drain(), 0); }
-int cuEventQuery(Event* event) { return event->reached < event->recorded ? 600 : 0; }
+int cuEventQuery(Event* event) {
+  ++counts.calls;
+  return event->reached < event->recorded ? 600 : 0;
+}
 // Waiting for an event of a capture is how a stream becomes part of it.
 static std::atomic<int> waits{0};
 int gex_fake_waits() { return waits; }
@@ -412,6 +433,7 @@ int cuStreamWaitEvent(Stream* stream, Event* event, unsigned) {
 }
 
 int cuModuleLoadData(Module** module, const void* image) {
+  if (is_idle()) return *module = new Module{nullptr, {}}, 0;
   // The table of sections is the last part of the file.
   const auto& header = *static_cast<const Elf64_Ehdr*>(image);
   const std::size_t bytes = header.e_shoff + std::size_t{header.e_shentsize} * header.e_shnum;
@@ -425,11 +447,15 @@ int cuModuleLoadData(Module** module, const void* image) {
   return 0;
 }
 int cuModuleUnload(Module* module) {
-  dlclose(module->library);
+  if (module->library != nullptr) dlclose(module->library);
   delete module;
   return 0;
 }
 int cuModuleGetFunction(Kernel** kernel, Module* module, const char* name) {
+  if (is_idle()) {
+    module->kernels.push_back(std::make_unique<Kernel>(Kernel{}));
+    return *kernel = module->kernels.back().get(), 0;
+  }
   void* function = dlsym(module->library, name);
   const auto number = [&](const char* what) {
     return static_cast<const int*>(dlsym(module->library, (std::string(name) + what).c_str()));
@@ -472,6 +498,7 @@ int cuLaunchKernel(Kernel* kernel, unsigned grid, unsigned, unsigned, unsigned b
 }
 
 int cuStreamIsCapturing(Stream* stream, int* status) {
+  ++counts.calls;
   return *status = is_captured(stream) ? 1 : 0, 0;
 }
 int cuThreadExchangeStreamCaptureMode(int* mode) {
@@ -483,6 +510,7 @@ struct LaunchConfig {
   Stream* stream;
 };
 int cuLaunchKernelEx(const LaunchConfig* config, Kernel* kernel, void** arguments, void** extra) {
+  ++counts.calls;
   return cuLaunchKernel(kernel, config->grid[0], 1, 1, config->block[0], 1, 1, config->shared_bytes,
                         config->stream, arguments, extra);
 }
@@ -521,6 +549,7 @@ int cuGraphInstantiateWithFlags(Graph** exec, const Graph* graph, unsigned long 
 int cuGraphDestroy(Graph* graph) { return delete graph, 0; }
 int cuGraphExecDestroy(Graph* exec) { return delete exec, 0; }
 int cuGraphLaunch(Graph* exec, Stream* stream) {
+  ++counts.calls;
   if (is_captured(stream)) return 900;
   if (is_lazy()) {
     add(stream, {[items = exec->items] { run_items(items); }});
@@ -540,14 +569,16 @@ int nvrtcCreateProgram(Program** program, const char* source, const char*, int, 
 }
 // Images that caches keep are of the emulation that made them.
 int nvrtcVersion(int* major, int* minor) {
-  static const std::size_t texts = std::hash<std::string>()(
-      std::string(kEmulation) + gex::codegen::kEmulation + gex::codegen::kEmulatedRun);
+  static const std::size_t texts =
+      std::hash<std::string>()(std::string(is_idle() ? "idle" : kEmulation) +
+                               gex::codegen::kEmulation + gex::codegen::kEmulatedRun);
   return *major = 13, *minor = static_cast<int>(texts % 1'000'000'000), 0;
 }
 int nvrtcDestroyProgram(Program** program) { return delete *program, 0; }
 
 // With GEX_FAKE_CUDA_CACHE images are kept in that folder, by the text that they were made of.
 int nvrtcCompileProgram(Program* program, int, const char* const*) {
+  if (is_idle()) return program->image = "idle", 0;
   const std::string text = host_text(program->source);
   const char* cache = getenv("GEX_FAKE_CUDA_CACHE");
   const std::string kept = cache == nullptr ? "" : std::string(cache) + "/" + name_of(text) + ".so";
@@ -591,6 +622,7 @@ int cublasGemmStridedBatchedEx(Handle* handle, int trans_a, int trans_b, int m, 
                                const void*, const void* a, int type, int lda, long long a_step,
                                const void* b, int, int ldb, long long b_step, const void*, void* c,
                                int, int ldc, long long c_step, int batch, int, int) {
+  if (is_idle()) return 0;
   if (type != 0) return 15;  // f32 alone
   submit(handle->stream, [=] {
     for (int i = 0; i < batch; ++i) {

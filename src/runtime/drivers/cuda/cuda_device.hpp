@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <unordered_map>
 #include <unordered_set>
@@ -43,8 +44,11 @@ class CudaQueue final : public Queue {
   // The parameter block in device memory. Its address changes only when it has to grow.
   DevicePtr block() const { return block_; }
   void reserve_block(int words);
-  // Copies words [begin, end) of the host's block there, in stream order, through pinned memory.
+  // Makes words [begin, end) there those of the host's block, in stream order. What the device has
+  // already is not sent again.
   void upload(const std::int64_t* words, int begin, int end);
+  // Host code that ran since begin() may have changed the thread's context.
+  void return_to_context();
   // The queue's handle, set to stream `number` of the Program, which has a workspace of its own;
   // made on first use.
   void* cublas(Stream stream, int number);
@@ -57,10 +61,13 @@ class CudaQueue final : public Queue {
     std::size_t bytes = 0;
     Event done = nullptr;
     bool in_flight = false;
+    bool recorded = false;  // `done`, since the copy was enqueued
   };
   // Number of calls that the host may be ahead of the device; beyond it an upload waits.
   static constexpr std::size_t kMaxSlots = 256;
   Slot& free_slot();
+  void record(Slot& slot);
+  void send(const std::int64_t* words, int begin, int end);
   void leave_recording() noexcept;
   void write_block(const std::int64_t* words, int begin, int end);
 
@@ -72,13 +79,18 @@ class CudaQueue final : public Queue {
   bool open_ = false;         // between begin() and finish()
   bool recorded_ = false;     // stream_ is the caller's and capturing
   int callers_mode_ = 0;      // while recorded_: the thread's previous capture mode
-  Event done_ = nullptr;      // recorded at the end of the last call
-  Stream last_ = nullptr;     // the stream it was recorded on
+  bool in_context_ = false;   // the thread's context is still the device's
+  Event done_ = nullptr;
+  Event last_done_ = nullptr;  // done_ or that of a slot: recorded at the end of the last call
+  Stream last_ = nullptr;      // the stream it was recorded on
   bool has_run_ = false;
   DevicePtr block_ = 0;
   int block_words_ = 0;
-  std::vector<Slot> slots_;  // used round-robin
+  std::vector<std::int64_t> sent_;            // the block as it will be on the device,
+  int known_begin_ = 0, known_end_ = 0;       // these words of it
+  std::vector<std::unique_ptr<Slot>> slots_;  // used round-robin
   std::size_t next_slot_ = 0;
+  std::vector<Slot*> slots_of_call_;
   void* cublas_ = nullptr;
   std::map<int, DevicePtr> workspaces_;  // by stream of the Program
   SideStreams side_;

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 
@@ -26,15 +27,15 @@ CudaQueue::~CudaQueue() {
   const DriverApi& api = device_.api();
   device_.make_current();
   // Work of the last call on the caller's stream may still use the arena and the block.
-  if (has_run_) api.event_synchronize(done_);
+  if (has_run_) api.event_synchronize(last_done_);
   reset();
   std::string why_not;
   if (cublas_ != nullptr) cublas_api(why_not)->destroy(cublas_);
   for (const auto& [number, workspace] : workspaces_) api.memory_free(workspace);
   if (block_ != 0) api.memory_free(block_);
-  for (Slot& slot : slots_) {
-    if (slot.memory != nullptr) api.host_free(slot.memory);
-    if (slot.done != nullptr) api.event_destroy(slot.done);
+  for (const auto& slot : slots_) {
+    if (slot->memory != nullptr) api.host_free(slot->memory);
+    if (slot->done != nullptr) api.event_destroy(slot->done);
   }
   api.event_destroy(done_);
   api.stream_destroy(own_stream_);
@@ -59,27 +60,38 @@ void CudaQueue::begin(std::optional<std::uint64_t> stream) {
   from_caller_ = stream.has_value();
   stream_ = from_caller_ ? reinterpret_cast<Stream>(*stream) : own_stream_;
   open_ = true;
+  in_context_ = true;
+  slots_of_call_.clear();
   if (from_caller_ && device_.is_capturing(*stream)) {
     // Memory must be allocated and written during the capture, which other modes don't allow.
     recorded_ = true;
     callers_mode_ = kCaptureRelaxed;
     check(device_.api(), device_.api().capture_mode(&callers_mode_), "setting the capture mode");
     if (has_run_)
-      check(device_.api(), device_.api().event_synchronize(done_), "waiting for the last call");
+      check(device_.api(), device_.api().event_synchronize(last_done_),
+            "waiting for the last call");
     has_run_ = false;
     return;
   }
   // The arena and the block may still be in use by the last call, on another stream.
   if (has_run_ && last_ != stream_)
-    check(device_.api(), device_.api().stream_wait(stream_, done_, 0), "waiting for the last call");
+    check(device_.api(), device_.api().stream_wait(stream_, last_done_, 0),
+          "waiting for the last call");
 }
 
 // Host code that enqueues on the caller's stream runs in stream order; other host code may read
 // memory, so the stream must be idle.
 void CudaQueue::park() {
-  if (from_caller_) return;
-  device_.make_current();
-  check(device_.api(), device_.api().stream_synchronize(stream_), "running a program");
+  if (!from_caller_) {
+    return_to_context();
+    check(device_.api(), device_.api().stream_synchronize(stream_), "running a program");
+  }
+  in_context_ = false;
+}
+
+void CudaQueue::return_to_context() {
+  if (!in_context_) device_.make_current();
+  in_context_ = true;
 }
 
 void CudaQueue::leave_recording() noexcept {
@@ -88,7 +100,7 @@ void CudaQueue::leave_recording() noexcept {
 }
 
 void CudaQueue::finish() {
-  device_.make_current();
+  return_to_context();
   const DriverApi& api = device_.api();
   if (recorded_) {
     leave_recording();
@@ -96,7 +108,16 @@ void CudaQueue::finish() {
     return;
   }
   if (!from_caller_) check(api, api.stream_synchronize(stream_), "running a program");
-  check(api, api.event_record(done_, stream_), "recording the end of a call");
+  // One event tells the end of the call, and that its pinned memory is free.
+  last_done_ = nullptr;
+  for (Slot* slot : slots_of_call_)
+    if (!slot->recorded) {
+      record(*slot);
+      last_done_ = slot->done;
+    }
+  slots_of_call_.clear();
+  if (last_done_ == nullptr)
+    check(api, api.event_record(last_done_ = done_, stream_), "recording the end of a call");
   last_ = stream_;
   has_run_ = true;
   open_ = false;
@@ -111,6 +132,8 @@ void CudaQueue::reset() noexcept {
     device_.api().stream_synchronize(stream_);
   }
   leave_recording();
+  for (Slot* slot : slots_of_call_) slot->in_flight = slot->in_flight && slot->recorded;
+  slots_of_call_.clear();
   open_ = false;
   stream_ = own_stream_;
   from_caller_ = false;
@@ -125,11 +148,13 @@ void CudaQueue::reserve_block(int words) {
     check(api, api.memory_free(block_), "freeing the parameter block");
     block_ = 0;
     block_words_ = 0;
+    known_begin_ = known_end_ = 0;
   }
   const int rounded = (words + 1023) / 1024 * 1024;
   check(api, api.memory_alloc(&block_, static_cast<std::size_t>(rounded) * 8),
         "making the parameter block");
   block_words_ = rounded;
+  sent_.resize(static_cast<std::size_t>(rounded));
 }
 
 // The caller's graph reads the block at each launch, so it is written now and not by the graph.
@@ -142,27 +167,59 @@ void CudaQueue::write_block(const std::int64_t* words, int begin, int end) {
   check(api, api.stream_synchronize(own_stream_), "sending parameters");
 }
 
+void CudaQueue::record(Slot& slot) {
+  check(device_.api(), device_.api().event_record(slot.done, stream_), "recording an event");
+  slot.recorded = true;
+}
+
 // The least recently used slot if its copy has completed, else a new one up to the limit.
 CudaQueue::Slot& CudaQueue::free_slot() {
   const DriverApi& api = device_.api();
   if (next_slot_ >= slots_.size()) next_slot_ = 0;
-  const bool busy = slots_.empty() ||
-                    (slots_[next_slot_].in_flight && api.event_query(slots_[next_slot_].done) != 0);
+  const auto is_busy = [&](Slot& slot) {
+    if (!slot.in_flight) return false;
+    if (!slot.recorded) record(slot);  // used earlier in this call
+    return api.event_query(slot.done) != 0;
+  };
+  const bool busy = slots_.empty() || is_busy(*slots_[next_slot_]);
   if (busy && slots_.size() < kMaxSlots) {
-    Slot slot;
-    check(api, api.event_create(&slot.done, kEventDisableTiming), "making an event");
-    slots_.insert(slots_.begin() + static_cast<std::ptrdiff_t>(next_slot_), slot);
+    auto slot = std::make_unique<Slot>();
+    check(api, api.event_create(&slot->done, kEventDisableTiming), "making an event");
+    slots_.insert(slots_.begin() + static_cast<std::ptrdiff_t>(next_slot_), std::move(slot));
   }
-  Slot& slot = slots_[next_slot_++];
+  Slot& slot = *slots_[next_slot_++];
   if (busy && slot.in_flight)
     check(api, api.event_synchronize(slot.done), "waiting for a pinned block");
-  slot.in_flight = false;
+  slot.in_flight = slot.recorded = false;
   return slot;
 }
 
 void CudaQueue::upload(const std::int64_t* words, int begin, int end) {
   if (begin >= end) return;
-  if (recorded_) return write_block(words, begin, end);
+  if (recorded_) {
+    known_begin_ = known_end_ = 0;
+    return write_block(words, begin, end);
+  }
+  int first = begin, last = end;
+  if (known_begin_ <= begin && end <= known_end_) {
+    const std::int64_t* const known = sent_.data();
+    first =
+        static_cast<int>(std::mismatch(words + begin, words + end, known + begin).first - words);
+    if (first == end) return;
+    while (words[last - 1] == known[last - 1]) --last;
+  }
+  const bool joins = begin <= known_end_ && known_begin_ <= end && known_begin_ < known_end_;
+  const int from = joins ? std::min(begin, known_begin_) : begin;
+  const int to = joins ? std::max(end, known_end_) : end;
+  known_begin_ = known_end_ = 0;  // until the copy is enqueued
+  send(words, first, last);
+  std::copy(words + first, words + last, sent_.begin() + first);
+  known_begin_ = from;
+  known_end_ = to;
+}
+
+// Through pinned memory, which is free again when the slot's event has been reached.
+void CudaQueue::send(const std::int64_t* words, int begin, int end) {
   const DriverApi& api = device_.api();
   Slot& slot = free_slot();
   const std::size_t bytes = static_cast<std::size_t>(end - begin) * 8;
@@ -178,8 +235,8 @@ void CudaQueue::upload(const std::int64_t* words, int begin, int end) {
         api.copy_to_device_async(block_ + static_cast<DevicePtr>(begin) * 8, slot.memory, bytes,
                                  stream_),
         "sending parameters");
-  check(api, api.event_record(slot.done, stream_), "recording an event");
   slot.in_flight = true;
+  slots_of_call_.push_back(&slot);
 }
 
 void* CudaQueue::cublas(Stream stream, int number) {

@@ -51,7 +51,7 @@ class GraphRecording final : public Recording {
   void replay(Queue& queue, const Replay& replay) override {
     if (ops_.empty()) return;
     auto& cuda = static_cast<CudaQueue&>(queue);
-    device_.make_current();
+    cuda.return_to_context();
     cuda.reserve_block(words_);
     cuda.upload(replay.block, ops_.front().word, ops_.back().end_word);
     if (replay.trace != nullptr && !cuda.is_recorded()) {
