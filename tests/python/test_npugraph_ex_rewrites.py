@@ -141,6 +141,18 @@ def test_cheap_parts_are_computed_inside_one_kernel(device: str) -> None:
     assert len(ran.launches) == 2
 
 
+def test_many_cheap_parts_are_written_into_a_large_result(device: str) -> None:
+    tables = torch.randn(6, 50, 128, device=device)
+    ids = torch.randint(0, 50, (8, 6), device=device)
+
+    def fn(tables: torch.Tensor, ids: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        return torch.cat([tables[k][ids[:, k]] for k in range(6)], 1) @ w
+
+    ran = run(fn, tables, ids, torch.randn(768, 4, device=device))
+    merged = device != "cpu"
+    assert ran.counters.get("cat_parts_placed", 0) == (0 if merged else 6)
+
+
 def test_products_are_placed_in_columns(device: str) -> None:
     a, b = torch.randn(5, 8, device=device), torch.randn(8, 3, device=device)
     ran = run(lambda a, b: torch.cat([a @ b, (a @ b).exp()], 1), a, b)
