@@ -26,8 +26,8 @@ Combine combine_of(const Node& node) {
 }
 
 bool has_one_element_each(const Node& cat, std::size_t axis) {
-  return std::ranges::all_of(
-      cat.inputs(), [&](const Value* part) { return part->type().shape[axis] == Dim(1); });
+  return std::ranges::all_of(cat.inputs(),
+                             [&](const Value* part) { return part->type().shape[axis] == Dim(1); });
 }
 
 // Pairs, then pairs of pairs: errors grow with the logarithm of the number of parts.
@@ -66,7 +66,7 @@ constexpr std::array kRules = {Rule(reduce_parts)};
 
 }  // namespace
 
-bool combine_reduced_parts(Graph& graph, PassContext& context) {
+bool reduced_parts(Graph& graph, PassContext& context) {
   return apply_rules(graph, context, kRules);
 }
 

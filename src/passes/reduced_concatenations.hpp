@@ -6,5 +6,5 @@
 #include "passes/engine/pass.hpp"
 
 namespace gex::passes {
-bool combine_reduced_parts(Graph& graph, PassContext& context);
+bool reduced_parts(Graph& graph, PassContext& context);
 }

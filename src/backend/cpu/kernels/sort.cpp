@@ -147,10 +147,10 @@ struct LongRow {
   bool descending;
   ShortEntry* entries;  // room for 2k + 2 * kPart
   i64 k, held = 0;
-  std::uint64_t worst = 0;    // key of the k-th
-  std::uint64_t limit = 0;    // of the keys that are still looked for
-  bool tied = false;          // an entry with the key of the k-th was dropped
-  bool last_unused = false;   // no key can be below the worst
+  std::uint64_t worst = 0;   // key of the k-th
+  std::uint64_t limit = 0;   // of the keys that are still looked for
+  bool tied = false;         // an entry with the key of the k-th was dropped
+  bool last_unused = false;  // no key can be below the worst
 
   // The best k so far, and what is looked for among the rest.
   void shrink() {
