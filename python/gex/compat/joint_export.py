@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
@@ -49,6 +50,20 @@ class _Unique(torch.nn.Module):
         return self._call(dict(zip(self._names, tensors)), args)
 
 
+@contextlib.contextmanager
+def _without_onednn() -> Iterator[None]:
+    """Recurrent layers are traced as their cells, not as one op whose gradient is another.
+
+    torch.backends.mkldnn.flags also sets TF32, with a warning.
+    """
+    before = torch._C._get_mkldnn_enabled()
+    torch._C._set_mkldnn_enabled(False)
+    try:
+        yield
+    finally:
+        torch._C._set_mkldnn_enabled(before)
+
+
 def _traced(
     module: torch.nn.Module,
     names: Sequence[str],
@@ -81,10 +96,8 @@ def exported_joint(
     mode = FakeTensorMode(allow_non_fake_inputs=True)
     fakes = [mode.from_tensor(tensor) for tensor in named.values()]
     fake_args = tuple(mode.from_tensor(a) if isinstance(a, torch.Tensor) else a for a in args)
-    # Tensors that the module makes are fake, too. Without oneDNN recurrent layers are traced as
-    # their cells, not as one op whose gradient is another.
-    whole_cells = torch.backends.mkldnn.flags(enabled=False)
-    with mode, whole_cells, warnings.catch_warnings():
+    # Tensors that the module makes are fake, too.
+    with mode, _without_onednn(), warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)
         gm, signature = _traced(module, list(named), fakes, fake_args)
     return gm, signature, list(named.values()), mode
