@@ -41,6 +41,17 @@ int cost_of(const Value& value) {
   return cost;
 }
 
+// A kernel that computes many parts selects one of them for each element, and vectors can't branch:
+// for a few vectors that costs less than a launch for each part. Where independent launches are
+// merged into one kernel, that kernel would select as well.
+bool selects_too_often(const Node& cat, const CostModel& costs) {
+  constexpr std::size_t kFewParts = 4;
+  constexpr std::int64_t kFewElements = 4096;
+  if (costs.merges_launches || cat.inputs().size() <= kFewParts) return false;
+  const Dim elements = cat.output()->type().numel();
+  return !elements.is_const() || elements.constant() >= kFewElements;
+}
+
 std::vector<Dim> dense_if_none(const Type& type) {
   return type.strides.value_or(dense_strides(type.shape));
 }
@@ -94,7 +105,8 @@ void Concatenations::choose(lower::FuseOptions& fuse_options) {
       if (cost_of(*part) >= kWorthKeeping) ++kept;
     }
     // One kernel could compute or copy all the others; writing them in place takes one kernel each.
-    if (kept == 0 || node.inputs().size() - kept > 1) {
+    const bool few = kept == 0 || node.inputs().size() - kept > 1;
+    if (few && !selects_too_often(node, state_.target.costs)) {
       for (Value* part : parts) taken.erase(part);
       continue;
     }

@@ -1,8 +1,8 @@
 #pragma once
 // Concatenations without a kernel: the producer of a part writes it directly into the result, and
 // other parts are copied there. Only for results that must be in memory anyway, if all parts but at
-// most one are worth their own kernels; otherwise one kernel computes the cheap parts inside the
-// concatenation.
+// most one are worth their own kernels, or if one kernel would have to select among too many parts;
+// otherwise one kernel computes the cheap parts inside the concatenation.
 
 #include <unordered_set>
 

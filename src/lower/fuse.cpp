@@ -292,6 +292,35 @@ class Fusion {
                                                     [&](int id) { return from.count(id) != 0; });
   }
 
+  // Epilogues run row by row: if rows are shorter than a vector, the rest of each vector is idle,
+  // which a kernel over all rows avoids at the cost of a pass over memory. Threads of a GPU are not
+  // bound to rows.
+  bool wastes_lanes(const Node& contraction, const Cluster& work) const {
+    constexpr std::int64_t kLanes = 16;
+    const Shape& shape = contraction.output()->type().shape;
+    if (options_.costs.library_products || shape.empty() || !shape.back().is_const() ||
+        shape.back().constant() >= kLanes)
+      return false;
+    std::int64_t weight = 0;
+    for (const Node* node : work.nodes) weight += weight_of(*node);
+    return weight * (kLanes - shape.back().constant()) / kLanes >
+           2 * options_.costs.memory_round_trip;
+  }
+
+  // Why loops of one cluster can't be an epilogue of the contraction in the other; empty: they can.
+  std::string why_no_epilogue(const Node& contraction, const Cluster& mine, int other_id,
+                              const std::vector<int>& absorbed) const {
+    const Cluster& other = clusters_.at(other_id);
+    if (!mine.inner.empty() || !other.inner.empty())
+      return "a reduction over the rows does not fit into an epilogue";
+    if (is_operand(contraction, other_id, absorbed))
+      return str(contraction.op().name, " reads it from memory");
+    if (wastes_lanes(contraction, mine.anchor ? other : mine))
+      return str("rows of ", text_of(contraction.output()->type().shape),
+                 " are too short for so much work");
+    return {};
+  }
+
   // The union of two clusters, in an iteration space in which it can be lowered.
   std::optional<Cluster> merge(const Cluster& mine, int other_id, const std::vector<int>& absorbed,
                                std::string& why) {
@@ -317,10 +346,6 @@ class Fusion {
       why = "two contractions";
       return std::nullopt;
     }
-    if (contraction && (!mine.inner.empty() || !other.inner.empty())) {
-      why = "a reduction over the rows does not fit into an epilogue";
-      return std::nullopt;
-    }
     if (!mine.inner.empty() && !other.inner.empty() &&
         (mine.space != other.space || mine.inner != other.inner)) {
       why = str("they reduce over different rows: ", text_of(other.space), " and ",
@@ -328,10 +353,8 @@ class Fusion {
       return std::nullopt;
     }
     const Node* anchor = mine.anchor ? mine.anchor : other.anchor;
-    if (contraction && is_operand(*anchor, other_id, absorbed)) {
-      why = str(anchor->op().name, " reads it from memory");
-      return std::nullopt;
-    }
+    if (contraction) why = why_no_epilogue(*anchor, mine, other_id, absorbed);
+    if (!why.empty()) return std::nullopt;
     if (clusters_.makes_cycle(mine, other_id, absorbed)) {
       why = "a node between them depends on the first and feeds the second";
       return std::nullopt;

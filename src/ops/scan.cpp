@@ -118,54 +118,45 @@ Definition log_cum_sum_exp() {
                  std::move(body), floating);
 }
 
-// (value, index) of the last of the best so far; a NaN stays, and the last NaN counts.
-CombineBody keep_last_best(Prim at_least) {
-  return [at_least](ScalarBuilder& s, const Node&, std::span<const Scalar> a,
-                    std::span<const Scalar> b) {
-    Scalar take = s.binary(at_least, b[0], a[0]);
-    if (is_float(a[0].dtype)) take = s.binary(Prim::bit_or, take, s.unary(Prim::is_nan, b[0]));
-    return std::vector<Scalar>{s.select(take, b[0], a[0]), s.select(take, b[1], a[1])};
-  };
+// The places of the elements that are the best of their time are the only candidates, and the last
+// of them counts: a scan of integers, which needs no pairs.
+Value* places_of_best(Graph& g, Value* x, Value* best, std::int64_t axis) {
+  const Shape& shape = x->type().shape;
+  if (shape.empty()) return full(g, DType::i64, 0, {});
+  Value* found = eq(g, x, best);
+  if (is_float(x->type().dtype)) found = bit_or(g, found, is_nan(g, x));
+  Shape along(shape.size() - static_cast<std::size_t>(axis), Dim(1));
+  along[0] = shape[static_cast<std::size_t>(axis)];
+  Value* place = reshape(g, iota(g, along[0]), along);
+  Value* candidates = where(g, found, place, scalar_int(g, DType::i64, 0));
+  return apply(g, "cummax_values", {candidates}, Axis{axis});
 }
 
-// Values and indices are two ops, so that an unused one is not computed.
-void register_extremum(const std::string& name, const char* which, Prim at_least,
+// Values are an op of their own, so that unused places are not computed.
+void register_extremum(const std::string& name, const char* which, Prim prim,
                        double (*init)(DType)) {
-  auto body_of = [=](std::size_t result) {
-    loop::ReductionBody body = along_axis();
-    body.accumulators = [=](const Node& n) {
-      const DType t = n.input(0)->type().dtype;
-      return std::vector{accumulator("value", t, init(t)), accumulator("index", DType::i64, 0)};
-    };
-    body.elements = [](BodyContext& c, Indices p) {
-      std::vector<Scalar> element = element_of(c, p);
-      element.push_back(c.s.index(p[static_cast<std::size_t>(c.node.as<Axis>().axis)]));
-      return element;
-    };
-    body.combine = keep_last_best(at_least);
-    body.finish = [result](BodyContext&, int, Indices, std::span<const Scalar> acc) {
-      return acc[result];
-    };
-    return body;
+  loop::ReductionBody body = along_axis();
+  body.accumulators = [=](const Node& n) {
+    const DType t = n.input(0)->type().dtype;
+    return std::vector{accumulator("value", t, init(t))};
   };
+  body.elements = element_of;
+  body.combine = combine_by(prim);
+  body.finish = [](BodyContext&, int, Indices, std::span<const Scalar> acc) { return acc[0]; };
   auto types = [](const InferContext& c) {
     require_dtype(c, 0, numeric);
     require_scan_axis(c);
     return std::vector{Type::tensor(c.in(0).dtype, c.in(0).shape),
                        Type::tensor(DType::i64, c.in(0).shape)};
   };
-  const char* suffixes[] = {"_values", "_indices"};
-  for (std::size_t k : {0, 1}) {
-    Definition(name + suffixes[k],
-               str(k == 0 ? "The " : "Where the ", which, " element so far", k == 0 ? "." : " is."))
-        .in({"x"})
-        .attrs<Axis>()
-        .traits(Trait::pure | Trait::scan)
-        .infer_one([types, k](const InferContext& c) { return types(c)[k]; })
-        .reduction(body_of(k))
-        .sample(matrix_sample({{"axis", std::int64_t{1}}}))
-        .define();
-  }
+  Definition(name + "_values", str("The ", which, " element so far."))
+      .in({"x"})
+      .attrs<Axis>()
+      .traits(Trait::pure | Trait::scan)
+      .infer_one([types](const InferContext& c) { return types(c)[0]; })
+      .reduction(std::move(body))
+      .sample(matrix_sample({{"axis", std::int64_t{1}}}))
+      .define();
   Definition(name, str("The ", which, " element up to each along an axis, and where it is."))
       .in({"x"})
       .out({"values", "indices"})
@@ -173,8 +164,9 @@ void register_extremum(const std::string& name, const char* which, Prim at_least
       .traits(Trait::pure)
       .infer(types)
       .expand([name](Graph& g, const Node& n) {
-        return std::vector{apply(g, name + "_values", {n.input(0)}, n.as<Axis>()),
-                           apply(g, name + "_indices", {n.input(0)}, n.as<Axis>())};
+        Value* x = n.input(0);
+        Value* best = apply(g, name + "_values", {x}, n.as<Axis>());
+        return std::vector{best, places_of_best(g, x, best, n.as<Axis>().axis)};
       })
       .aten(str("aten.", name, ".default").c_str(),
             [name](AtenCall& c) {
@@ -198,8 +190,8 @@ void register_scan() {
       .tested(0.5, 1.5)
       .define();
   log_cum_sum_exp().aten("aten.logcumsumexp.default").define();
-  register_extremum("cummax", "largest", Prim::ge, lowest);
-  register_extremum("cummin", "smallest", Prim::le, highest);
+  register_extremum("cummax", "largest", Prim::max, lowest);
+  register_extremum("cummin", "smallest", Prim::min, highest);
   register_aten_facts({"aten.cumprod", "aten.cumsum"},
                       {.padding = AtenFacts::Padding::from_the_front});
 }

@@ -17,6 +17,7 @@
 #include "passes/recognise_attention.hpp"
 #include "passes/recognise_norm.hpp"
 #include "passes/recognise_silu.hpp"
+#include "passes/reduced_concatenations.hpp"
 #include "passes/simplify_views.hpp"
 #include "passes/sink_transposes.hpp"
 #include "passes/split_reductions.hpp"
@@ -56,6 +57,7 @@ const std::vector<Pass>& builtin_passes() {
        canonicalise},
       {"simplify-views", "merges slices, casts around views, and slices with concatenations",
        Stage::middle, 2, simplify_views},
+      {"reduced-parts", "reduces a stack without making it", Stage::middle, 2, reduced_parts},
       {"sink-transposes", "cancels transposes around elementwise ops", Stage::middle, 2,
        sink_transposes},
       {"fold-shapes", "computes arithmetic on sizes symbolically", Stage::middle, 1, fold_shapes},

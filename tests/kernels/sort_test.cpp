@@ -102,6 +102,49 @@ TEST(Sort, the_first_few_of_short_and_long_rows) {
   }
 }
 
+// One adjacent row, which is searched by vectors if it is long.
+void check_adjacent(DType dtype, bool descending, Ties ties, i64 length, i64 kept,
+                    const HostTensor& x) {
+  SCOPED_TRACE(str(dtype, " length ", length, " kept ", kept, " descending ", descending, " ties ",
+                   static_cast<int>(ties)));
+  const SortProblem p{.dtype = dtype, .descending = descending, .ties = ties, .values = false};
+  HostTensor places(DType::i64, {kept});
+  HostTensor row = x;
+  run_in_steps(make_sort(p), {row.data(), places.data()}, {length, kept, 1, 1}, 1,
+               sort_scratch_bytes(p, length).constant(), 1);
+  std::vector<i64> order(static_cast<std::size_t>(length));
+  std::iota(order.begin(), order.end(), 0);
+  const auto before = [&](i64 a, i64 b) {
+    return descending ? less(x.get(b), x.get(a)) : less(x.get(a), x.get(b));
+  };
+  if (ties == Ties::stable)
+    std::stable_sort(order.begin(), order.end(), before);
+  else
+    order_like_eager(order.begin(), length, kept, ties, before);
+  for (i64 i = 0; i < kept; ++i)
+    ASSERT_EQ(places.get_int(i), order[static_cast<std::size_t>(i)]) << i;
+}
+
+TEST(Sort, the_first_few_of_adjacent_rows_leave_ties_as_eager_does) {
+  std::mt19937 rng(7);
+  std::normal_distribution<double> normal;
+  for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
+    for (const i64 length : {1023, 1024, 5001}) {
+      HostTensor different(dtype, {length}), hidden(dtype, {length});
+      for (i64 i = 0; i < length; ++i) {
+        different.set(i, normal(rng));
+        hidden.set(i, i % 40 == 3 ? normal(rng) : -std::numeric_limits<double>::infinity());
+      }
+      const HostTensor equals = awkward(rng, dtype, length);
+      for (const HostTensor* x : {&std::as_const(different), &std::as_const(hidden), &equals})
+        for (const bool descending : {false, true})
+          for (const Ties ties : {Ties::stable, Ties::as_topk})
+            for (const i64 kept : {1, 20, 100})
+              check_adjacent(dtype, descending, ties, length, kept, *x);
+    }
+  }
+}
+
 TEST(Sort, only_the_results_that_are_asked_for) {
   std::mt19937 rng(5);
   check({.values = true, .indices = false}, 2, 40, 40, rng);

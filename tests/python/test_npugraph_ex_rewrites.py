@@ -7,6 +7,7 @@ The engine's passes, fusion and emitter do it here; each option of npugraph_ex s
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -139,6 +140,34 @@ def test_inputs_among_the_parts_are_copied_once(device: str) -> None:
 def test_cheap_parts_are_computed_inside_one_kernel(device: str) -> None:
     ran = run(lambda x: torch.cat([x + 1, x * 2, x.exp(), x - 3], 0), X.to(device))
     assert len(ran.launches) == 2
+
+
+def test_many_cheap_parts_are_written_into_a_large_result(device: str) -> None:
+    tables = torch.randn(6, 50, 128, device=device)
+    ids = torch.randint(0, 50, (8, 6), device=device)
+
+    def fn(tables: torch.Tensor, ids: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        return torch.cat([tables[k][ids[:, k]] for k in range(6)], 1) @ w
+
+    ran = run(fn, tables, ids, torch.randn(768, 4, device=device))
+    merged = device != "cpu"
+    assert ran.counters.get("cat_parts_placed", 0) == (0 if merged else 6)
+
+
+def test_a_sum_of_columns_is_no_concatenation_and_no_epilogue_of_short_rows(device: str) -> None:
+    tables = torch.randn(20, 50, device=device)
+    ids = torch.randint(0, 50, (64, 20), device=device)
+
+    def fn(tables: torch.Tensor, ids: torch.Tensor, x: torch.Tensor, w: torch.Tensor) -> Any:
+        wide = torch.cat([tables[k][ids[:, k : k + 1]] for k in range(20)], 1).sum(1, keepdim=True)
+        return x @ w + wide
+
+    ran = run(fn, tables, ids, torch.randn(64, 8, device=device), torch.randn(8, 1, device=device))
+    assert "cat(" not in ran.graph and "reduce_sum" not in ran.graph
+    products = [name for name in ran.launches if "matmul" in name]
+    assert products
+    if device == "cpu":
+        assert not any("index" in name for name in products)
 
 
 def test_products_are_placed_in_columns(device: str) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
@@ -26,9 +27,14 @@ class _Unique(torch.nn.Module):
     """
 
     def __init__(
-        self, module: torch.nn.Module, names: Sequence[str], tensors: Sequence[torch.Tensor]
+        self,
+        module: torch.nn.Module,
+        names: Sequence[str],
+        tensors: Sequence[torch.Tensor],
+        views: bool,
     ) -> None:
         super().__init__()
+        self._views = views
         self._call = functools.partial(torch.func.functional_call, module)
         self._names = list(names)
         for k, tensor in enumerate(tensors):
@@ -39,7 +45,45 @@ class _Unique(torch.nn.Module):
 
     def forward(self, *args: Any) -> Any:
         tensors = [getattr(self, f"t{k}") for k in range(len(self._names))]
+        if self._views:
+            tensors = [t.view_as(t) if t.requires_grad else t for t in tensors]
         return self._call(dict(zip(self._names, tensors)), args)
+
+
+@contextlib.contextmanager
+def _without_onednn() -> Iterator[None]:
+    """Recurrent layers are traced as their cells, not as one op whose gradient is another.
+
+    torch.backends.mkldnn.flags also sets TF32, with a warning.
+    """
+    before = torch._C._get_mkldnn_enabled()
+    torch._C._set_mkldnn_enabled(False)
+    try:
+        yield
+    finally:
+        torch._C._set_mkldnn_enabled(before)
+
+
+def _traced(
+    module: torch.nn.Module,
+    names: Sequence[str],
+    tensors: Sequence[torch.Tensor],
+    args: tuple[Any, ...],
+    views: bool = False,
+) -> tuple[GraphModule, GraphSignature]:
+    unique = _Unique(module, names, tensors, views)
+    try:
+        return aot_export_module(unique, args, trace_joint=True, output_loss_index=0)
+    except AssertionError as problem:
+        if "did not receive a gradient" in str(problem):
+            raise GradientsNotExported(
+                "the loss does not depend on a parameter: call requires_grad_(False) on it"
+            ) from problem
+        if views or "gradients_to_parameters" not in str(problem):
+            raise
+    # PyTorch names gradients by their values, so two parameters must not have one gradient, as the
+    # two biases of an LSTM do. The gradient of a view of a parameter is a value of its own.
+    return _traced(module, names, tensors, args, views=True)
 
 
 def exported_joint(
@@ -53,24 +97,9 @@ def exported_joint(
     fakes = [mode.from_tensor(tensor) for tensor in named.values()]
     fake_args = tuple(mode.from_tensor(a) if isinstance(a, torch.Tensor) else a for a in args)
     # Tensors that the module makes are fake, too.
-    with mode, warnings.catch_warnings():
+    with mode, _without_onednn(), warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)
-        unique = _Unique(module, list(named), fakes)
-        try:
-            gm, signature = aot_export_module(
-                unique, fake_args, trace_joint=True, output_loss_index=0
-            )
-        except AssertionError as problem:
-            if "did not receive a gradient" in str(problem):
-                raise GradientsNotExported(
-                    "the loss does not depend on a parameter: call requires_grad_(False) on it"
-                ) from problem
-            if "gradients_to_parameters" not in str(problem):
-                raise
-            # PyTorch names gradients by their values.
-            raise GradientsNotExported(
-                "two parameters have one gradient (as the two biases of an LSTM do): leave one out"
-            ) from problem
+        gm, signature = _traced(module, list(named), fakes, fake_args)
     return gm, signature, list(named.values()), mode
 
 

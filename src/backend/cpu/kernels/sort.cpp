@@ -6,6 +6,7 @@
 #include <memory>
 #include <type_traits>
 
+#include "backend/cpu/kernels/variants.hpp"
 #include "base/error.hpp"
 #include "problems/sort.hpp"
 
@@ -135,6 +136,58 @@ void select_smallest(Entry* entries, i64 n, i64 k, const Make& make) {
   std::partial_sort(entries, entries + std::min(k, held), entries + held);
 }
 
+// Selects the k smallest entries of a long row whose elements are compared by vectors; few of them
+// beat the worst of the best k so far.
+struct LongRow {
+  static constexpr i64 kPart = 256;  // elements compared at a time
+  static constexpr i64 kShortest = 4 * kPart;
+
+  CandidatesFn candidates;
+  DType dtype;
+  bool descending;
+  ShortEntry* entries;  // room for 2k + 2 * kPart
+  i64 k, held = 0;
+  std::uint64_t worst = 0;   // key of the k-th
+  std::uint64_t limit = 0;   // of the keys that are still looked for
+  bool tied = false;         // an entry with the key of the k-th was dropped
+  bool last_unused = false;  // no key can be below the worst
+
+  // The best k so far, and what is looked for among the rest.
+  void shrink() {
+    std::nth_element(entries, entries + k - 1, entries + held);
+    const std::uint64_t now = entries[k - 1].key();
+    tied = tied && now == worst;
+    worst = now;
+    for (i64 i = k; i < held; ++i) tied = tied || entries[i].key() == worst;
+    held = k;
+    last_unused = tied && worst == 0;
+    limit = tied ? worst - 1 : worst;
+  }
+
+  // Whether the entries are in order and no other has the key of one of them, so that every
+  // algorithm gives this result. Equal keys do not matter if `stable`.
+  template <class Bits, class Make>
+  bool select(const Bits* x, i64 n, bool stable, const Make& make) {
+    std::uint32_t places[kPart];
+    const i64 room = std::max<i64>(2 * k, kPart);
+    i64 next = room;
+    for (; held < room; ++held) entries[held] = make(held);
+    shrink();
+    while (next < n && !last_unused) {
+      for (; next < n && held < room; next += kPart) {
+        const i64 count = std::min(kPart, n - next);
+        const i64 found = candidates(dtype, x + next, count, descending, limit, places);
+        for (i64 i = 0; i < found; ++i) entries[held++] = make(next + places[i]);
+      }
+      shrink();
+    }
+    std::sort(entries, entries + k);
+    if (stable) return true;
+    for (i64 i = 1; i < k; ++i) tied = tied || entries[i].key() == entries[i - 1].key();
+    return !tied;
+  }
+};
+
 template <class Storage>
 struct RowSorter {
   using Bits = typename Storage::Bits;
@@ -166,6 +219,7 @@ struct RowSorter {
     const i64 n = dims[sort_dims::length], kept = dims[sort_dims::kept], step = dims[at_x + rank];
     const Bits* x = static_cast<const Bits*>(buffers[0]) + offset(row, at_x);
     auto make = [&](i64 i) { return Entry::of(key(x[i * step]), i); };
+    if (select_by_vectors(row, x, n, kept, step)) return;
     Entry* entries = reinterpret_cast<Entry*>(scratch);
     if constexpr (std::is_same_v<Entry, LongEntry>) {
       if (problem.ties != Ties::stable && kept > 0) {
@@ -183,6 +237,23 @@ struct RowSorter {
       entries = sort_all(entries, entries + n, n, static_cast<int>(sizeof(Bits)));
     }
     store(row, x, entries);
+  }
+
+  // False if the row is too short or not adjacent in memory, or if ties decide.
+  bool select_by_vectors(i64 row, const Bits* x, i64 n, i64 kept, i64 step) {
+    if constexpr (sizeof(Bits) == 2 || sizeof(Bits) == 4) {
+      if (!is_float(problem.dtype) || step != 1 || kept == 0 || kept > n / 8 ||
+          n < LongRow::kShortest || n >= kLongestShortRow)
+        return false;
+      ShortEntry* entries = reinterpret_cast<ShortEntry*>(scratch);
+      LongRow selection{usable_variants().front()->candidates, problem.dtype, problem.descending,
+                        entries, kept};
+      const auto make = [&](i64 i) { return ShortEntry::of(key(x[i]), i); };
+      if (!selection.select(x, n, problem.ties == Ties::stable, make)) return false;
+      store(row, x, entries);
+      return true;
+    }
+    return false;
   }
 
   template <class Entry>

@@ -82,19 +82,27 @@ void StageEmitter::scan_vector() {
   const loop::Combine& body = stage_.reduction->combine;
   const auto& states = stage_.reduction->accumulators;
   std::size_t n = num_accumulators();
-  Carried prefix = elements(), start, last;
-  for (const auto& a : states)
-    start.push_back(ir_.splat(emit_constant(ir_, a.dtype, a.init, a.init_int), scope_.lanes));
+  Carried prefix = elements(), last;
   // Lanes beyond the end change nothing.
-  for (std::size_t k = 0; scope_.mask && k < n; ++k)
-    prefix[k] = ir_.b.CreateSelect(scope_.mask, prefix[k], start[k]);
+  for (std::size_t k = 0; scope_.mask && k < n; ++k) {
+    const auto& a = states[k];
+    Value* start = ir_.splat(emit_constant(ir_, a.dtype, a.init, a.init_int), scope_.lanes);
+    prefix[k] = ir_.b.CreateSelect(scope_.mask, prefix[k], start);
+  }
   for (int step = 1; step < scope_.lanes; step *= 2) {
+    // Lanes turn around and the first ones keep their value: with zeros in their place LLVM would
+    // move the others by an instruction that is slow on some processors (vexpandpd).
     std::vector<int> lanes;
-    for (int l = 0; l < scope_.lanes; ++l) lanes.push_back(l < step ? scope_.lanes + l : l - step);
+    std::vector<llvm::Constant*> merged;
+    for (int l = 0; l < scope_.lanes; ++l) {
+      lanes.push_back((l - step + scope_.lanes) % scope_.lanes);
+      merged.push_back(ir_.b.getInt1(l >= step));
+    }
     Carried before;
+    for (Value* v : prefix) before.push_back(ir_.b.CreateShuffleVector(v, lanes));
+    const Carried both = combine(body, before, prefix);
     for (std::size_t k = 0; k < n; ++k)
-      before.push_back(ir_.b.CreateShuffleVector(prefix[k], start[k], lanes));
-    prefix = combine(body, before, prefix);
+      prefix[k] = ir_.b.CreateSelect(llvm::ConstantVector::get(merged), both[k], prefix[k]);
   }
   const std::vector<int> final_lane(static_cast<std::size_t>(scope_.lanes), scope_.lanes - 1);
   for (Value* v : prefix) last.push_back(ir_.b.CreateShuffleVector(v, final_lane));

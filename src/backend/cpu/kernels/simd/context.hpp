@@ -71,6 +71,11 @@ struct QuantisedContext {
   EpilogueCall epilogue;
 };
 
+// Places of the elements of x whose key is at most `limit` (simd/candidates.hpp), in order; their
+// number, or -1 for dtypes that it can't compare.
+using CandidatesFn = std::int64_t (*)(DType dtype, const void* x, std::int64_t n, bool descending,
+                                      std::uint64_t limit, std::uint32_t* places);
+
 // All kernels of one variant.
 struct Variant {
   const char* name;
@@ -83,6 +88,7 @@ struct Variant {
   RangeFn conv2d_input_grad;
   RangeFn attention;
   RangeFn quantised_matmul;
+  CandidatesFn candidates;
 };
 
 }  // namespace gex::kernels

@@ -2,6 +2,7 @@
 // Collects the kernels of one variant; `variant` is the only symbol with external linkage.
 
 #include "backend/cpu/kernels/simd/attention.hpp"
+#include "backend/cpu/kernels/simd/candidates.hpp"
 #include "backend/cpu/kernels/simd/conv2d.hpp"
 #include "backend/cpu/kernels/simd/conv2d_input_grad.hpp"
 #include "backend/cpu/kernels/simd/conv2d_weight_grad.hpp"
@@ -23,6 +24,7 @@ const Variant variant = {GEX_VARIANT_TEXT(GEX_VARIANT),
                          &conv2d_weight_grad,
                          &conv2d_input_grad,
                          &attention,
-                         &quantised_matmul};
+                         &quantised_matmul,
+                         &candidates};
 
 }  // namespace gex::kernels::GEX_VARIANT
