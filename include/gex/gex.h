@@ -236,6 +236,7 @@ GEX_API gex_status gex_graph_set_outputs(gex_graph* graph, const gex_value* outp
  * separate result. */
 GEX_API gex_status gex_graph_tie(gex_graph* graph, size_t output, size_t input);
 
+GEX_API gex_status gex_graph_name(const gex_graph* graph, char** name);
 GEX_API gex_status gex_graph_input_count(const gex_graph* graph, size_t* count);
 GEX_API gex_status gex_graph_output_count(const gex_graph* graph, size_t* count);
 GEX_API gex_status gex_graph_get_input(gex_graph* graph, size_t index, gex_value* input);
@@ -460,6 +461,13 @@ GEX_API gex_status gex_value_op(const gex_graph* graph, gex_value value, char** 
 /* GEX_NO_VALUE for absent optional operands. */
 GEX_API gex_status gex_value_operands(gex_graph* graph, gex_value value, gex_value* operands,
                                       size_t capacity, size_t* count);
+/* All results of the node of `value`. */
+GEX_API gex_status gex_value_results(gex_graph* graph, gex_value value, gex_value* results,
+                                     size_t capacity, size_t* count);
+/* The nodes that read `value`, by their first results, and which operand it is; for a graph output
+ * GEX_NO_VALUE and its position. */
+GEX_API gex_status gex_value_readers(gex_graph* graph, gex_value value, gex_value* readers,
+                                     size_t* operands, size_t capacity, size_t* count);
 /* Number of uses, including uses as a graph output. */
 GEX_API gex_status gex_value_uses(const gex_graph* graph, gex_value value, size_t* count);
 /* As printed: 3, 0.5, [1, 2], "add", f32. */
@@ -476,6 +484,11 @@ GEX_API gex_status gex_value_constant(const gex_graph* graph, gex_value value, g
 GEX_API gex_status gex_graph_insert_before(gex_graph* graph, gex_value value);
 /* Redirects all uses of `from` to `to`, which must be computed before them. */
 GEX_API gex_status gex_graph_replace(gex_graph* graph, gex_value from, gex_value to);
+/* Makes `operand` the operand `index` of the node of `value`, or with GEX_NO_VALUE the output
+ * `index` of the graph. It must have the type of what it replaces and be computed before the node.
+ */
+GEX_API gex_status gex_graph_set_operand(gex_graph* graph, gex_value value, size_t index,
+                                         gex_value operand);
 /* Removes the node of `value`, whose results must have no uses. */
 GEX_API gex_status gex_graph_erase(gex_graph* graph, gex_value value);
 /* Copies the nodes of another graph, with `inputs` in place of its inputs; writes one value for
@@ -496,6 +509,7 @@ GEX_API gex_status gex_match_counts(const gex_match* match, size_t* inputs, size
 GEX_API gex_status gex_match_input(const gex_match* match, size_t index, gex_value* value);
 GEX_API gex_status gex_match_output(const gex_match* match, size_t index, gex_value* value);
 GEX_API gex_status gex_match_captured(const gex_match* match, size_t index, gex_value* value);
+GEX_API void gex_match_destroy(gex_match* match); /* of gex_matcher_next; NULL is allowed */
 
 /* A graph whose inputs match any values. Its types only have to be consistent. */
 typedef struct gex_pattern {
@@ -503,6 +517,22 @@ typedef struct gex_pattern {
   const gex_value* captures; /* values of it that callbacks get */
   size_t capture_count;
 } gex_pattern;
+
+/* Finds a pattern in a graph, which must outlive it and may be changed between two matches.
+ * any_constants, any_attributes: as in gex_pass. */
+typedef struct gex_matcher gex_matcher;
+GEX_API gex_status gex_matcher_create(gex_graph* graph, const gex_pattern* pattern,
+                                      int32_t any_constants, int32_t any_attributes,
+                                      gex_matcher** matcher);
+GEX_API void gex_matcher_destroy(gex_matcher* matcher); /* NULL is allowed */
+/* The next match, in the order of the nodes that compute the pattern's first output; each of them
+ * is tried once. NULL if there is none. Not in subgraphs. Matches may overlap. */
+GEX_API gex_status gex_matcher_next(gex_matcher* matcher, gex_match** match);
+/* Replaces the nodes that compute `outputs` from `inputs` by a copy of another graph, which has as
+ * many inputs and outputs. Values inside may only be used inside. */
+GEX_API gex_status gex_graph_rewrite(gex_graph* graph, const gex_value* inputs, size_t input_count,
+                                     const gex_value* outputs, size_t output_count,
+                                     const gex_graph* replacement);
 
 typedef int32_t gex_pass_kind;
 enum {

@@ -91,6 +91,41 @@ inline std::vector<EsTensorHolder> OperandsOf(const EsTensorHolder& holder) {
                            : detail::Access::Holder(detail::Access::BuildingOf(holder), value));
   return operands;
 }
+// All results of the node that makes it; an input of the graph is its own only result.
+inline std::vector<EsTensorHolder> ResultsOf(const EsTensorHolder& holder) {
+  if (OpOf(holder).empty()) return {holder};
+  gex_graph* graph = detail::GraphOf(holder);
+  std::vector<EsTensorHolder> results;
+  for (gex_value value :
+       detail::List<gex_value>([&](gex_value* values, std::size_t capacity, std::size_t* count) {
+         return gex_value_results(graph, holder.value(), values, capacity, count);
+       }))
+    results.push_back(detail::Access::Holder(detail::Access::BuildingOf(holder), value));
+  return results;
+}
+
+// Operand `operand` of a node, which is named by its first result; of the graph's outputs if
+// `node` is empty.
+struct Reader {
+  EsTensorHolder node;
+  std::size_t operand = 0;
+};
+inline std::vector<Reader> ReadersOf(const EsTensorHolder& holder) {
+  gex_graph* graph = detail::GraphOf(holder);
+  std::size_t count = 0;
+  detail::Check(gex_value_readers(graph, holder.value(), nullptr, nullptr, 0, &count));
+  std::vector<gex_value> nodes(count);
+  std::vector<std::size_t> operands(count);
+  detail::Check(
+      gex_value_readers(graph, holder.value(), nodes.data(), operands.data(), count, &count));
+  std::vector<Reader> readers;
+  for (std::size_t k = 0; k < count; ++k)
+    readers.push_back({nodes[k] == GEX_NO_VALUE
+                           ? EsTensorHolder()
+                           : detail::Access::Holder(detail::Access::BuildingOf(holder), nodes[k]),
+                       operands[k]});
+  return readers;
+}
 inline std::size_t UsesOf(const EsTensorHolder& holder) {
   std::size_t count = 0;
   detail::Check(gex_value_uses(detail::GraphOf(holder), holder.value(), &count));
@@ -206,6 +241,7 @@ class DecomposePass {
 class GraphEditor {
  public:
   explicit GraphEditor(const detail::Borrowed& graph) : graph_(graph) {}
+  gex_graph* handle() const { return graph_.graph(); }
 
   // The first result of each node, in order.
   std::vector<EsTensorHolder> Nodes() const {

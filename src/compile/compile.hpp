@@ -96,6 +96,7 @@ struct Compiled {
   std::shared_ptr<const program::Executable> executable;  // for a Session
   std::shared_ptr<program::Specialiser> specialiser;      // null without a code generator
   std::vector<std::shared_ptr<const void>> frozen;        // for SessionOptions
+  bool frozen_is_own = false;  // constants of the program, in the mapped file that it came from
   CompileReport report;
   bool fast_math = false;
 };

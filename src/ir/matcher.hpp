@@ -76,4 +76,14 @@ bool apply_rewrite(Graph& graph, const Pattern& pattern,
                    const std::function<std::vector<Value*>(Graph&, const Match&)>& replacement,
                    int* count = nullptr, int* matched = nullptr);
 
+// The nodes that compute `outputs` from `inputs`, in order. UserError if they read other inputs of
+// the graph, if values inside are used outside, or if they have effects or subgraphs.
+Match region_between(std::vector<Value*> inputs, std::vector<Value*> outputs);
+
+// Replaces one match; its nodes stay, without uses of its outputs. UserError if an input is
+// computed from an output. Returns false, without a change, if the layout promised for a graph
+// output would be lost.
+bool replace_match(Graph& graph, const Match& match,
+                   const std::function<std::vector<Value*>(Graph&, const Match&)>& replacement);
+
 }  // namespace gex

@@ -27,9 +27,10 @@ class NodeOrder {
 
 class Rewriter {
  public:
-  Rewriter(Graph& graph, const Pattern& pattern) : graph_(graph), order_(graph) {
+  // `outputs`: of the pattern or of a match.
+  Rewriter(Graph& graph, const std::vector<Value*>& outputs) : graph_(graph), order_(graph) {
     std::unordered_set<const Node*> roots;
-    for (const Value* output : pattern.graph().outputs()) roots.insert(output->producer());
+    for (const Value* output : outputs) roots.insert(output->producer());
     one_root_ = roots.size() == 1;
   }
 
@@ -135,13 +136,86 @@ bool is_unused(const Node& node) {
   return true;
 }
 
+bool contains(const std::vector<Value*>& values, const Value* value) {
+  return std::find(values.begin(), values.end(), value) != values.end();
+}
+
+// The nodes that compute `outputs` from `inputs`.
+std::unordered_set<const Node*> nodes_between(const std::vector<Value*>& inputs,
+                                              const std::vector<Value*>& outputs) {
+  std::unordered_set<const Node*> found;
+  std::vector<const Node*> pending;
+  const auto reach = [&](const Value* value) {
+    if (value == nullptr || contains(inputs, value)) return;
+    if (value->is_input())
+      fail(ErrorCode::invalid_graph, "the region reads %", value->name(),
+           ", an input of the graph that is none of the region's inputs");
+    if (found.insert(value->producer()).second) pending.push_back(value->producer());
+  };
+  for (const Value* output : outputs) {
+    if (contains(inputs, output))
+      fail(ErrorCode::invalid_graph, "%", output->name(),
+           " is both an input and an output of the region");
+    reach(output);
+  }
+  while (!pending.empty()) {
+    const Node* node = pending.back();
+    pending.pop_back();
+    for (const Value* operand : node->inputs()) reach(operand);
+  }
+  return found;
+}
+
+void check_self_contained(const std::vector<Node*>& nodes,
+                          const std::unordered_set<const Node*>& inside,
+                          const std::vector<Value*>& outputs) {
+  for (const Node* node : nodes) {
+    if (node->op().has(Trait::effect) || !node->subgraphs().empty())
+      fail(ErrorCode::invalid_graph, "`", print_node(*node),
+           "` has an effect or subgraphs; it can't be replaced");
+    if (node->op().has(Trait::constant)) continue;
+    for (std::size_t k = 0; k < node->num_outputs(); ++k) {
+      if (contains(outputs, node->output(k))) continue;
+      for (const Use& use : node->output(k)->uses())
+        if (!inside.contains(use.node))
+          fail(ErrorCode::invalid_graph, "the result of `", print_node(*node),
+               "` is used outside of the region and is none of its outputs");
+    }
+  }
+}
+
 }  // namespace
+
+Match region_between(std::vector<Value*> inputs, std::vector<Value*> outputs) {
+  if (outputs.empty()) fail(ErrorCode::invalid_argument, "the region has no output");
+  const Graph& graph = outputs[0]->graph();
+  for (const std::vector<Value*>* values : {&inputs, &outputs})
+    for (const Value* value : *values)
+      if (&value->graph() != &graph)
+        fail(ErrorCode::invalid_argument, "values of graphs '", graph.name(), "' and '",
+             value->graph().name(), "' can't bound one region");
+  Match match{std::move(inputs), {}, std::move(outputs)};
+  const std::unordered_set<const Node*> inside = nodes_between(match.inputs, match.outputs);
+  for (Node& node : graph.nodes())
+    if (inside.contains(&node)) match.nodes.push_back(&node);
+  check_self_contained(match.nodes, inside, match.outputs);
+  return match;
+}
+
+bool replace_match(Graph& graph, const Match& match,
+                   const std::function<std::vector<Value*>(Graph&, const Match&)>& replacement) {
+  Rewriter rewriter(graph, match.outputs);
+  Node* place = rewriter.gather(match);
+  if (place == nullptr)
+    fail(ErrorCode::invalid_graph, "an input of the region is computed from one of its outputs");
+  return rewriter.replace(match, place, replacement);
+}
 
 bool apply_rewrite(Graph& graph, const Pattern& pattern,
                    const std::function<bool(const Match&)>& condition,
                    const std::function<std::vector<Value*>(Graph&, const Match&)>& replacement,
                    int* count, int* matched) {
-  Rewriter rewriter(graph, pattern);
+  Rewriter rewriter(graph, pattern.graph().outputs());
   std::vector<Node*> candidates;
   for (Node& node : graph.nodes())
     if (&node.op() == &pattern.root_op()) candidates.push_back(&node);

@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "base/error.hpp"
 #include "plan/conflicts.hpp"
 #include "plan/streams.hpp"
 
@@ -27,6 +28,9 @@ constexpr std::int64_t kShareCost = 64 * 1024;
 // Starting a step of a stream, and starting and ending the whole schedule.
 constexpr std::int64_t kStepCost = 16 * 1024, kScheduleCost = 128 * 1024;
 
+// Launches of all sizes up to this with little work are not worth streams.
+constexpr std::int64_t kLargestProbe = 1 << 20;
+
 // The estimate takes quadratic time.
 constexpr std::size_t kMostSteps = 4096;
 
@@ -35,14 +39,27 @@ struct Cost {
   int parts = 1;  // threads that it can use
 };
 
-std::optional<Cost> cost_of(const Step& step, int threads) {
+// With every size that is determined at run time taken to be `size`, within its range.
+std::int64_t at_size(Dim value, std::int64_t size) {
+  return value.eval([&](Dim symbol) {
+    const DimRange range = symbol.range();
+    return std::clamp(size, range.lo, std::max(range.lo, range.hi));
+  });
+}
+
+Cost cost_of(const Step& step, int threads, std::int64_t size) {
   const auto* launch = std::get_if<Launch>(&step.op);
   if (launch == nullptr) return Cost{};
-  const std::optional<std::int64_t> work = launch->work.as_const(), grid = launch->grid.as_const();
-  if (!work || !grid) return std::nullopt;
-  if (*grid <= 0) return Cost{};
-  const bool is_single = launch->ordered || *work < kWorkWorthThreads;
-  return Cost{*work, is_single ? 1 : static_cast<int>(std::min<std::int64_t>(*grid, threads))};
+  const std::int64_t work = std::max<std::int64_t>(at_size(launch->work, size), 0),
+                     grid = at_size(launch->grid, size);
+  if (grid <= 0) return Cost{};
+  const bool is_single = launch->ordered || work < kWorkWorthThreads;
+  return Cost{work, is_single ? 1 : static_cast<int>(std::min<std::int64_t>(grid, threads))};
+}
+
+bool has_sizes_of_run_time(const Step& step) {
+  const auto* launch = std::get_if<Launch>(&step.op);
+  return launch != nullptr && !(launch->work.is_const() && launch->grid.is_const());
 }
 
 std::int64_t time_in_order(const std::vector<Cost>& costs) {
@@ -116,29 +133,71 @@ bool has_branches(const std::vector<Step>& run, const std::vector<std::vector<in
   return false;
 }
 
-void overlap_run(const Program& program, std::span<Step> steps, int threads, Overlap& overlap) {
+struct Estimate {
+  std::int64_t in_order = 0, with_streams = 0;
+  // Estimates are rough, and streams lengthen lifetimes of temporaries: a small gain is none.
+  bool pays() const { return with_streams + with_streams / 8 <= in_order; }
+  bool costs() const { return with_streams > in_order + in_order / 16; }
+};
+
+std::vector<Cost> costs_at(const std::vector<Step>& run, int threads, std::int64_t size) {
   std::vector<Cost> costs;
+  for (const Step& step : run) costs.push_back(cost_of(step, threads, size));
+  return costs;
+}
+
+bool is_much(const std::vector<Cost>& costs) {
   std::int64_t work = 0;
+  for (const Cost& cost : costs) work += cost.work;
+  return work >= kWorkWorthOverlap;
+}
+
+// The sizes to look at: the smallest with enough work, and larger ones, where launches have more
+// grid points. None if all sizes have little work; one if nothing depends on sizes of run time.
+std::vector<std::int64_t> probes(const std::vector<Step>& run, int threads) {
+  std::int64_t size = 8;
+  if (!std::ranges::any_of(run, has_sizes_of_run_time)) {
+    if (is_much(costs_at(run, threads, size))) return {size};
+    return {};
+  }
+  while (!is_much(costs_at(run, threads, size)))
+    if ((size *= 2) > kLargestProbe) return {};
+  return {size, size * 4, size * 16};
+}
+
+// The best estimate of a size for which streams pay, if they cost nothing at the other sizes;
+// otherwise one for which they don't. Nothing if there is little work at every size.
+std::optional<Estimate> estimate(const std::vector<Step>& run,
+                                 const std::vector<std::vector<int>>& needed, int threads) {
+  std::optional<Estimate> best, costly;
+  for (std::int64_t size : probes(run, threads)) {
+    const std::vector<Cost> work = costs_at(run, threads, size);
+    const Estimate found{time_in_order(work), time_with_streams(work, needed, threads)};
+    if (found.costs()) costly = found;
+    if (!best || found.pays()) best = found;
+  }
+  return costly ? costly : best;
+}
+
+void overlap_run(const Program& program, std::span<Step> steps, int threads, Overlap& overlap) {
   const std::vector<Step> run(steps.begin(), steps.end());
   const auto stay = [&] {
     for (Step& step : steps) step.stream = 0;
   };
-  for (const Step& step : run) {
-    const std::optional<Cost> cost = cost_of(step, threads);
-    if (!cost) return stay();
-    costs.push_back(*cost);
-    work += cost->work;
-  }
-  if (work < kWorkWorthOverlap || run.size() > kMostSteps) return stay();
+  if (run.size() > kMostSteps) return stay();
   const std::vector<std::vector<int>> needed = predecessors(program, run);
   if (!has_branches(run, needed, program.num_streams)) return stay();
-  const std::int64_t in_order = time_in_order(costs);
-  const std::int64_t with_streams = time_with_streams(costs, needed, threads);
+  std::optional<Estimate> found;
+  try {
+    found = estimate(run, needed, threads);
+  } catch (const UserError&) {
+    return stay();  // a size that is tried here need not be possible: it overflows or divides by 0
+  }
+  if (!found) return stay();
   ++overlap.runs;
-  overlap.in_order += in_order;
-  overlap.with_streams += with_streams;
-  // Estimates are rough, and streams lengthen lifetimes of temporaries: a small gain is none.
-  if (with_streams + with_streams / 8 > in_order) return stay();
+  overlap.in_order += found->in_order;
+  overlap.with_streams += found->with_streams;
+  if (!found->pays()) return stay();
   ++overlap.overlapped;
 }
 

@@ -18,8 +18,9 @@ struct Overlap {
 };
 
 // Assigns streams to the branches of each run for which that is estimated to pay with `threads`
-// threads; other runs stay on stream 0. Does nothing if steps already have streams. Runs whose work
-// depends on sizes that are not known yet stay as they are.
+// threads; other runs stay on stream 0. Does nothing if steps already have streams. Where the work
+// depends on sizes that are determined at run time, it must pay at some and cost nothing at any of
+// several sizes.
 Overlap overlap_branches(program::Program& program, int threads);
 
 }  // namespace gex::plan

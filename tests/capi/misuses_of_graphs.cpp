@@ -217,6 +217,37 @@ std::vector<Misuse> misuses_of_graphs() {
        [](Valid& v) { return gex_graph_replace(v.g(), v.x, v.y); }, "before"},
       {"gex_graph_erase", "an input", [](Valid& v) { return gex_graph_erase(v.g(), v.x); },
        "input"},
+      {"gex_graph_name", "no graph", [](Valid& v) { return gex_graph_name(nullptr, &v.text); },
+       "NULL"},
+      {"gex_value_results", "an input",
+       [](Valid& v) { return gex_value_results(v.g(), v.x, nullptr, 0, &v.count); }, "input"},
+      {"gex_value_readers", "of another graph",
+       [](Valid& v) { return gex_value_readers(v.g(), v.foreign, nullptr, nullptr, 0, &v.count); },
+       "graph"},
+      {"gex_graph_set_operand", "another type",
+       [](Valid& v) { return gex_graph_set_operand(v.g(), v.y, 0, v.whole); }, "i64"},
+      {"gex_graph_set_operand", "too large an index",
+       [](Valid& v) { return gex_graph_set_operand(v.g(), v.y, 1, v.x); }, "1 operands"},
+      {"gex_graph_set_operand", "its own result",
+       [](Valid& v) { return gex_graph_set_operand(v.g(), v.y, 0, v.y); }, "cycle"},
+      {"gex_matcher_create", "a pattern with an unused input",
+       [](Valid& v) {
+         const gex_pattern pattern = {v.other.get(), nullptr, 0};
+         gex_matcher* matcher = nullptr;
+         return gex_matcher_create(v.g(), &pattern, 0, 0, &matcher);
+       },
+       "not used"},
+      {"gex_matcher_next", "no matcher",
+       [](Valid&) {
+         gex_match* match = nullptr;
+         return gex_matcher_next(nullptr, &match);
+       },
+       "NULL"},
+      {"gex_graph_rewrite", "another number of outputs",
+       [](Valid& v) { return gex_graph_rewrite(v.g(), &v.x, 1, &v.y, 1, v.other.get()); },
+       "0 outputs"},
+      {"gex_graph_rewrite", "by itself",
+       [](Valid& v) { return gex_graph_rewrite(v.g(), &v.x, 1, &v.y, 1, v.g()); }, "itself"},
       {"gex_graph_inline", "too few inputs",
        [](Valid& v) { return gex_graph_inline(v.g(), v.other.get(), nullptr, 0, nullptr, 0); },
        "1"},

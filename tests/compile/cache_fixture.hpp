@@ -69,8 +69,13 @@ class Cache : public testing::Test {
             random_tensor(DType::f32, {40}, random)};
   }
   static std::vector<HostTensor> results_of(const Compiled& compiled) {
-    runtime::Session session(compiled.executable, {}, compiled.specialiser);
-    std::vector<HostTensor> given = inputs();
+    return results_of(compiled, inputs());
+  }
+  static std::vector<HostTensor> results_of(const Compiled& compiled,
+                                            std::vector<HostTensor> given) {
+    runtime::SessionOptions options;
+    options.frozen = compiled.frozen;
+    runtime::Session session(compiled.executable, options, compiled.specialiser);
     return execute(session, given);
   }
   std::string folder_;

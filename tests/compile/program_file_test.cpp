@@ -14,6 +14,7 @@
 
 #include "cache_fixture.hpp"
 #include "ops/core/build.hpp"
+#include "program/artefact.hpp"
 
 namespace gex::test {
 namespace {
@@ -59,13 +60,37 @@ TEST_F(ProgramFile, WeightsAreSavedOnce) {
   save_program_file(program, path("w.bin"));
   EXPECT_LT(fs::file_size(path("w.bin")), weights.bytes() + weights.bytes() / 20);
   EXPECT_LT(program.report.graph_text.size(), 10'000U);
-  const auto result = [&](const Compiled& compiled) {
-    runtime::Session session(compiled.executable, {}, compiled.specialiser);
-    std::vector<HostTensor> given = {random_tensor(DType::f32, {1, 1024}, random)};
-    given[0].set(0, 1);
-    return execute(session, given).size();
-  };
-  EXPECT_EQ(result(load_program_file(path("w.bin"))), result(program));
+  const std::vector<HostTensor> given = {random_tensor(DType::f32, {1, 1024}, random)};
+  const Compiled loaded = load_program_file(path("w.bin"));
+  EXPECT_EQ(results_of(loaded, given), results_of(program, given));
+  EXPECT_EQ(loaded.frozen.size(), 1U);  // read in place, in the mapped file
+  for (const program::BufferDesc& buffer : loaded.program->buffers)
+    EXPECT_TRUE(buffer.data == nullptr || buffer.data->bytes() < 65'536) << buffer.name;
+
+  save_program_file(loaded, path("again.bin"));
+  EXPECT_EQ(fs::file_size(path("again.bin")), fs::file_size(path("w.bin")));
+  EXPECT_EQ(results_of(load_program_file(path("again.bin")), given), results_of(program, given));
+}
+
+// A file with valid checksums whose memory of a constant is too small.
+TEST_F(ProgramFile, AConstantLargerThanItsMemoryIsRefused) {
+  std::mt19937 random(5);
+  auto weights = std::make_unique<Graph>("weights");
+  Value* y = weights->add_input(Type::tensor(DType::f32, {40'000}), "y");
+  weights->set_outputs({ops::add(
+      *weights, y, ops::constant(*weights, random_tensor(DType::f32, {40'000}, random)))});
+  save_program_file(compile(std::move(weights)), path("w.bin"));
+  std::ifstream in(path("w.bin"), std::ios::binary);
+  const std::string whole((std::istreambuf_iterator<char>(in)), {});
+  program::Artefact artefact = program::read_artefact(whole);
+  const auto memory =
+      std::ranges::find(artefact.sections, "memory 0", &program::Artefact::Section::name);
+  ASSERT_NE(memory, artefact.sections.end());
+  memory->bytes.resize(memory->bytes.size() - 4);
+  std::ofstream(path("small.bin"), std::ios::binary) << program::write(artefact);
+  fs::permissions(path("small.bin"), fs::perms::owner_read | fs::perms::owner_write);
+  const std::string message = message_of([&] { load_program_file(path("small.bin")); });
+  EXPECT_NE(message.find("is larger than its memory"), std::string::npos) << message;
 }
 
 // The key of a cached program depends on all of a large constant.

@@ -63,9 +63,21 @@ TEST(Overlap, more_threads_than_grid_points_leave_threads_for_other_branches) {
   EXPECT_EQ(overlap_branches(program, 8).overlapped, 1);
 }
 
-TEST(Overlap, little_work_unknown_work_one_thread_and_chains_stay) {
+TEST(Overlap, work_that_depends_on_sizes_of_run_time_overlaps_if_it_pays_at_some) {
+  for (const char* work : {"n*1000000", "n*20000"}) {
+    Program program = parsed(towers("1", work));
+    EXPECT_EQ(overlap_branches(program, 2).overlapped, 1) << work;
+    EXPECT_EQ(streams_of(program), "00111") << work;
+  }
+  Program program = parsed(towers("n*2", "n*1000000"));  // all threads at every size
+  EXPECT_EQ(overlap_branches(program, 2).overlapped, 0);
+  program = parsed(towers("1", "n*1000"));  // too little at every size
+  EXPECT_EQ(overlap_branches(program, 2).runs, 0);
+}
+
+TEST(Overlap, little_work_one_thread_and_chains_stay) {
   for (const std::string& steps :
-       {towers("1", "1000"), towers("1", "n*1000000"),
+       {towers("1", "1000"),
         std::string("  launch \"a\" code 0 write %0 grid [1] work [9000000]\n"
                     "  launch \"b\" code 0 read %0 write %1 grid [1] work [9000000]\n")}) {
     Program program = parsed(steps);

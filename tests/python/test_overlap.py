@@ -71,6 +71,25 @@ def test_branches_overlap_where_it_pays_and_explain_says_so() -> None:
     assert "branches overlap" in str(gex.explain(function, *rows()))
 
 
+@needs_two_threads
+def test_branches_overlap_at_sizes_determined_at_run_time() -> None:
+    function = torch.compile(two_scans, backend="gex", dynamic=True)
+    with gex.collect() as graphs:
+        results = []
+        for count in (1_000_000, 700_001, 5):
+            torch.manual_seed(count)
+            inputs = rows(count)
+            results.append((count, function(*inputs)))
+    assert len(graphs) == 1
+    runner = graphs[0].runner
+    assert "\nstreams 2\n" in runner.text("program")
+    torch._dynamo.reset()
+    in_order = torch.compile(two_scans, backend="gex", dynamic=True, options={"streams": 1})
+    for count, result in results:
+        torch.manual_seed(count)
+        assert torch.equal(result, in_order(*rows(count)))
+
+
 def test_branches_whose_steps_use_all_threads_stay_in_order() -> None:
     def towers(a: torch.Tensor, b: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
         return torch.relu(a @ w) @ w + torch.relu(b @ w) @ w

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -72,8 +73,6 @@ inline void CheckFormat(Format format) {
                                               " is not supported; use ND, NCHW or NHWC");
 }
 
-using Graph = gex::es::Graph;
-
 // Statuses that GE's functions return. Errors are exceptions here, so only success is returned.
 using graphStatus = std::uint32_t;
 using Status = std::uint32_t;
@@ -87,9 +86,11 @@ class AscendString {
  public:
   AscendString() = default;
   AscendString(const char* text) : text_(text == nullptr ? "" : text) {}  // NOLINT: as in GE
+  AscendString(std::string text) : text_(std::move(text)) {}              // NOLINT
   const char* GetString() const { return text_.c_str(); }
   std::size_t GetLength() const { return text_.size(); }
   bool operator==(const AscendString& other) const { return text_ == other.text_; }
+  bool operator!=(const AscendString& other) const { return text_ != other.text_; }
   bool operator<(const AscendString& other) const { return text_ < other.text_; }
 
  private:
@@ -145,6 +146,68 @@ class TensorDesc {
   Format format_ = FORMAT_ND;
   DataType type_ = DT_FLOAT;
 };
+
+class GNode;
+
+// Copies are graphs of their own. Edges are changed in two steps: RemoveEdge, then AddDataEdge of a
+// tensor of the same type to the same place, or RemoveNode of the reader.
+class Graph : public gex::es::Graph {
+ public:
+  using DumpFormat = gex::es::DumpFormat;
+  explicit Graph(gex_graph* graph) : gex::es::Graph(graph) {}
+  explicit Graph(gex::es::Graph&& graph) : gex::es::Graph(std::move(graph)) {}
+  Graph(const Graph& other) : gex::es::Graph(CopyOf(other)) {}
+  Graph& operator=(const Graph& other) {
+    if (this != &other) *this = Graph(other);
+    return *this;
+  }
+  Graph(Graph&&) = default;
+  Graph& operator=(Graph&&) = default;
+
+  static std::unique_ptr<Graph> Parse(std::string_view text) {
+    return std::make_unique<Graph>(std::move(*gex::es::Graph::Parse(text)));
+  }
+  graphStatus GetName(AscendString& name) const {
+    char* text = nullptr;
+    gex::es::detail::Check(gex_graph_name(handle(), &text));
+    name = gex::es::detail::Take(text);
+    return GRAPH_SUCCESS;
+  }
+  graphStatus DumpToFile(DumpFormat format, const AscendString& suffix) const {
+    gex::es::Graph::DumpToFile(format, suffix.GetString());
+    return GRAPH_SUCCESS;
+  }
+  bool IsValid() const { return handle() != nullptr; }
+
+  // With those of the inputs ("Data") first and one for all outputs ("NetOutput") last; not of
+  // subgraphs. Valid as long as the graph and the node.
+  std::vector<GNode> GetDirectNode() const;
+  std::vector<GNode> GetAllNodes() const;
+  std::shared_ptr<GNode> FindNodeByName(const AscendString& name) const;
+
+  graphStatus RemoveEdge(GNode& source, std::int32_t output, GNode& reader, std::int32_t input);
+  graphStatus AddDataEdge(GNode& source, std::int32_t output, GNode& reader, std::int32_t input);
+  graphStatus RemoveNode(GNode& node);
+  // Ends a series of edits: removes the nodes. An error if an edge was removed and not replaced.
+  void FinishEdits();
+
+ private:
+  struct Edits {
+    std::vector<std::pair<gex_value, std::int32_t>> removed_edges;  // of readers
+    std::vector<gex_value> removed_nodes;
+  };
+
+  static gex_graph* CopyOf(const Graph& other) {
+    gex_graph* clone = nullptr;
+    gex::es::detail::Check(gex_graph_clone(other.handle(), &clone));
+    return clone;
+  }
+  void EraseNodes();
+
+  Edits edits_;
+};
+using GraphPtr = std::shared_ptr<Graph>;
+using ConstGraphPtr = std::shared_ptr<const Graph>;
 
 namespace es {
 
@@ -211,6 +274,12 @@ class EsGraphBuilder : public gex::es::EsGraphBuilder {
                                      : gex::es::Size(shape[k]));
     return CreateInput(index, name, ToDType(type), sizes);
   }
+  std::unique_ptr<Graph> Build() { return std::make_unique<Graph>(std::move(*Base::Build())); }
+  std::unique_ptr<Graph> BuildAndReset() { return Build(); }
+  std::unique_ptr<Graph> BuildAndReset(const std::vector<EsTensorHolder>& outputs) {
+    return std::make_unique<Graph>(std::move(*Base::BuildAndReset(outputs)));
+  }
+
   EsTensorHolder CreateInput(std::int64_t index, const char* name, const TensorDesc& desc) {
     return CreateInput(index, name, desc.GetDataType(), desc.GetFormat(),
                        desc.GetShape().GetDims());

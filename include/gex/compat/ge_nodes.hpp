@@ -1,6 +1,7 @@
 #pragma once
-// GE's nodes (ge::GNode) over gex: read-only views of nodes while a pass runs.
+// GE's nodes (ge::GNode) over gex, and walking graphs by them.
 
+#include <algorithm>
 #include <cctype>
 #include <cstdint>
 #include <memory>
@@ -71,35 +72,80 @@ inline TensorDesc DescOf(const gex::es::EsTensorHolder& value) {
 
 }  // namespace detail
 
-// Valid while the function of the pass that got it runs. Functions return GRAPH_FAILED if the node
-// has no such attribute, input or output.
+// A node of a graph, identified by one of its results; an input of the graph ("Data"); or all its
+// outputs ("NetOutput"). Valid as long as the graph, in a pass until its function returns.
+// Functions return GRAPH_FAILED if the node has no such attribute, input or output.
 class GNode {
  public:
   GNode() = default;
   GNode(gex::es::EsTensorHolder result) : result_(std::move(result)) {}  // NOLINT: as from GE's
+  // The node of the outputs of `graph`, which any of its values identifies.
+  static GNode OutputsOf(gex::es::EsGraphBuilder graph) {
+    GNode node;
+    node.graph_ = std::make_shared<gex::es::EsGraphBuilder>(std::move(graph));
+    return node;
+  }
 
   graphStatus GetType(AscendString& type) const {
-    type = detail::TypeOf(gex::es::OpOf(result_)).c_str();
+    type = IsNetOutput() ? "NetOutput" : detail::TypeOf(gex::es::OpOf(result_));
     return GRAPH_SUCCESS;
   }
   graphStatus GetName(AscendString& name) const {
-    name = result_.name().c_str();
+    name = IsNetOutput() ? "NetOutput" : result_.name();
     return GRAPH_SUCCESS;
   }
-  std::size_t GetInputsSize() const { return gex::es::OperandsOf(result_).size(); }
+  std::size_t GetInputsSize() const { return Operands().size(); }
+  std::size_t GetOutputsSize() const {
+    return IsNetOutput() ? 0 : gex::es::ResultsOf(result_).size();
+  }
   graphStatus GetInputDesc(std::int32_t index, TensorDesc& desc) const {
-    const std::vector<gex::es::EsTensorHolder> operands = gex::es::OperandsOf(result_);
+    return DescOf(Operands(), index, desc);
+  }
+  graphStatus GetOutputDesc(std::int32_t index, TensorDesc& desc) const {
+    if (IsNetOutput()) return GRAPH_FAILED;
+    return DescOf(gex::es::ResultsOf(result_), index, desc);
+  }
+  // Types are determined by ops and operands: descriptions are accepted without effect.
+  graphStatus UpdateInputDesc(std::int32_t /*index*/, const TensorDesc& /*desc*/) {
+    return GRAPH_SUCCESS;
+  }
+  graphStatus UpdateOutputDesc(std::int32_t /*index*/, const TensorDesc& /*desc*/) {
+    return GRAPH_SUCCESS;
+  }
+  // The node that makes an operand and which of its outputs that is; null if it is absent.
+  std::pair<std::shared_ptr<GNode>, std::int32_t> GetInDataNodesAndPortIndexs(
+      std::int32_t index) const {
+    const std::vector<gex::es::EsTensorHolder> operands = Operands();
+    if (index < 0 || static_cast<std::size_t>(index) >= operands.size()) return {nullptr, -1};
+    const gex::es::EsTensorHolder& operand = operands[static_cast<std::size_t>(index)];
+    if (operand.empty()) return {nullptr, -1};
+    const std::vector<gex::es::EsTensorHolder> results = gex::es::ResultsOf(operand);
+    std::int32_t output = 0;
+    while (results[static_cast<std::size_t>(output)].value() != operand.value()) ++output;
+    return {std::make_shared<GNode>(results[0]), output};
+  }
+  // The nodes that read an output, and which of their operands it is.
+  std::vector<std::pair<std::shared_ptr<GNode>, std::int32_t>> GetOutDataNodesAndPortIndexs(
+      std::int32_t index) const {
+    std::vector<std::pair<std::shared_ptr<GNode>, std::int32_t>> readers;
+    for (const gex::es::Reader& reader : gex::es::ReadersOf(Output(index)))
+      readers.emplace_back(
+          std::make_shared<GNode>(reader.node.empty() ? OutputsOf(Builder()) : GNode(reader.node)),
+          static_cast<std::int32_t>(reader.operand));
+    return readers;
+  }
+  graphStatus GetInputConstData(std::int32_t index, Tensor& data) const {
+    const std::vector<gex::es::EsTensorHolder> operands = Operands();
     if (index < 0 || static_cast<std::size_t>(index) >= operands.size()) return GRAPH_FAILED;
     const gex::es::EsTensorHolder& operand = operands[static_cast<std::size_t>(index)];
-    if (operand.empty()) return GRAPH_FAILED;
-    desc = detail::DescOf(operand);
+    if (operand.empty() || !gex::es::IsConstant(operand)) return GRAPH_FAILED;
+    data = Tensor(gex::es::ConstantOf(operand));
     return GRAPH_SUCCESS;
   }
-  // Only the result by which the node was found.
-  graphStatus GetOutputDesc(std::int32_t index, TensorDesc& desc) const {
-    if (index != 0) return GRAPH_FAILED;
-    desc = detail::DescOf(result_);
-    return GRAPH_SUCCESS;
+  bool HasAttr(const AscendString& name) const {
+    AscendString text;
+    std::vector<std::int64_t> numbers;
+    return GetAttr(name, text) == GRAPH_SUCCESS || GetAttr(name, numbers) == GRAPH_SUCCESS;
   }
   graphStatus GetAttr(const AscendString& name, bool& value) const {
     const std::string text = name.GetString();
@@ -109,7 +155,17 @@ class GNode {
     }
     return Read(text, [&](const std::string& printed) { value = printed == "true"; });
   }
+  graphStatus GetAttr(const AscendString& name, std::int32_t& value) const {
+    std::int64_t number = 0;
+    const graphStatus status = GetAttr(name, number);
+    if (status == GRAPH_SUCCESS) value = static_cast<std::int32_t>(number);
+    return status;
+  }
   graphStatus GetAttr(const AscendString& name, std::int64_t& value) const {
+    if (std::string(name.GetString()) == "N" && gex::es::OpOf(result_) == "cat") {
+      value = static_cast<std::int64_t>(GetInputsSize());
+      return GRAPH_SUCCESS;
+    }
     return Read(name.GetString(), [&](const std::string& printed) { value = std::stoll(printed); });
   }
   graphStatus GetAttr(const AscendString& name, float& value) const {
@@ -153,9 +209,57 @@ class GNode {
     return GRAPH_SUCCESS;
   }
 
+  // Empty for the node of the outputs.
   const gex::es::EsTensorHolder& result() const { return result_; }
+  bool IsNetOutput() const { return graph_ != nullptr; }
+  gex::es::EsTensorHolder Output(std::int64_t index) const {
+    const auto results =
+        IsNetOutput() ? std::vector<gex::es::EsTensorHolder>() : gex::es::ResultsOf(result_);
+    if (index < 0 || static_cast<std::size_t>(index) >= results.size())
+      throw gex::es::Error(GEX_INVALID_ARGUMENT,
+                           Text() + " has no output " + std::to_string(index));
+    return results[static_cast<std::size_t>(index)];
+  }
+  gex::es::EsTensorHolder Input(std::int64_t index) const {
+    const std::vector<gex::es::EsTensorHolder> operands = Operands();
+    if (index < 0 || static_cast<std::size_t>(index) >= operands.size())
+      throw gex::es::Error(GEX_INVALID_ARGUMENT, Text() + " has no input " + std::to_string(index));
+    return operands[static_cast<std::size_t>(index)];
+  }
 
  private:
+  gex::es::EsGraphBuilder Builder() const {
+    return gex::es::EsGraphBuilder::Continue("graph", gex::es::detail::GraphOf(result_));
+  }
+  std::string Text() const {
+    AscendString type, name;
+    GetType(type);
+    GetName(name);
+    return std::string(type.GetString()) + " '" + name.GetString() + "'";
+  }
+  std::vector<gex::es::EsTensorHolder> Operands() const {
+    if (!IsNetOutput())
+      return gex::es::OpOf(result_).empty() ? std::vector<gex::es::EsTensorHolder>()
+                                            : gex::es::OperandsOf(result_);
+    gex_graph* graph = gex::es::detail::GraphOf(graph_->Hold(GEX_NO_VALUE));
+    std::size_t count = 0;
+    gex::es::detail::Check(gex_graph_output_count(graph, &count));
+    std::vector<gex::es::EsTensorHolder> outputs;
+    for (std::size_t k = 0; k < count; ++k) {
+      gex_value output = GEX_NO_VALUE;
+      gex::es::detail::Check(gex_graph_get_output(graph, k, &output));
+      outputs.push_back(graph_->Hold(output));
+    }
+    return outputs;
+  }
+  static graphStatus DescOf(const std::vector<gex::es::EsTensorHolder>& tensors, std::int32_t index,
+                            TensorDesc& desc) {
+    if (index < 0 || static_cast<std::size_t>(index) >= tensors.size()) return GRAPH_FAILED;
+    const gex::es::EsTensorHolder& tensor = tensors[static_cast<std::size_t>(index)];
+    if (tensor.empty()) return GRAPH_FAILED;
+    desc = detail::DescOf(tensor);
+    return GRAPH_SUCCESS;
+  }
   bool IsConvolution() const { return gex::es::OpOf(result_) == "conv2d"; }
   bool IsTransposeOfProduct(const std::string& name) const {
     return gex::es::OpOf(result_) == "matmul" &&
@@ -172,18 +276,100 @@ class GNode {
   }
 
   gex::es::EsTensorHolder result_;
+  std::shared_ptr<gex::es::EsGraphBuilder> graph_;  // of the node of the outputs
 };
 
 using GNodePtr = std::shared_ptr<GNode>;
 
-namespace fusion {
+// --- graphs --------------------------------------------------------------------------------------
 
-// A tensor by the node that makes or reads it. The index of an output is that of the holder whose
-// producer was asked for.
-struct NodeIo {
-  GNode node;
-  std::int64_t index = 0;
-};
+namespace detail {
 
-}  // namespace fusion
+// Changes of graphs by this thread, so that a pass can tell whether it made any.
+inline std::size_t& EditsOfThisThread() {
+  static thread_local std::size_t edits = 0;
+  return edits;
+}
+
+}  // namespace detail
+
+inline std::vector<GNode> Graph::GetDirectNode() const {
+  const auto builder = gex::es::EsGraphBuilder::Continue("graph", handle());
+  std::vector<GNode> nodes;
+  for (std::size_t k = 0; k < input_count(); ++k) {
+    gex_value input = GEX_NO_VALUE;
+    gex::es::detail::Check(gex_graph_get_input(handle(), k, &input));
+    nodes.emplace_back(builder.Hold(input));
+  }
+  for (gex_value value : gex::es::detail::List<gex_value>(
+           [&](gex_value* values, std::size_t capacity, std::size_t* count) {
+             return gex_graph_nodes(handle(), values, capacity, count);
+           }))
+    if (value != GEX_NO_VALUE) nodes.emplace_back(builder.Hold(value));
+  nodes.push_back(GNode::OutputsOf(builder));
+  return nodes;
+}
+inline std::vector<GNode> Graph::GetAllNodes() const { return GetDirectNode(); }
+inline GNodePtr Graph::FindNodeByName(const AscendString& name) const {
+  for (const GNode& node : GetDirectNode()) {
+    AscendString own;
+    node.GetName(own);
+    if (own == name) return std::make_shared<GNode>(node);
+  }
+  return nullptr;
+}
+
+inline graphStatus Graph::RemoveEdge(GNode& source, std::int32_t output, GNode& reader,
+                                     std::int32_t input) {
+  if (reader.Input(input).value() != source.Output(output).value())
+    throw gex::es::Error(GEX_INVALID_ARGUMENT, "RemoveEdge: input " + std::to_string(input) +
+                                                   " of the reader is another tensor");
+  edits_.removed_edges.emplace_back(reader.result().value(), input);
+  return GRAPH_SUCCESS;
+}
+inline graphStatus Graph::AddDataEdge(GNode& source, std::int32_t output, GNode& reader,
+                                      std::int32_t input) {
+  auto& removed = edits_.removed_edges;
+  const auto at = std::find(removed.begin(), removed.end(),
+                            std::pair<gex_value, std::int32_t>(reader.result().value(), input));
+  if (at == removed.end())
+    throw gex::es::Error(GEX_INVALID_ARGUMENT,
+                         "AddDataEdge: input " + std::to_string(input) +
+                             " of the reader is taken; remove its edge first");
+  gex::es::detail::Check(gex_graph_set_operand(handle(), reader.result().value(),
+                                               static_cast<std::size_t>(input),
+                                               source.Output(output).value()));
+  removed.erase(at);
+  ++detail::EditsOfThisThread();
+  return GRAPH_SUCCESS;
+}
+inline graphStatus Graph::RemoveNode(GNode& node) {
+  if (node.IsNetOutput() || gex::es::OpOf(node.result()).empty())
+    throw gex::es::Error(GEX_INVALID_ARGUMENT,
+                         "RemoveNode: inputs and outputs of a graph can't be removed");
+  edits_.removed_nodes.push_back(node.result().value());
+  return GRAPH_SUCCESS;
+}
+inline void Graph::EraseNodes() {
+  const std::vector<GNode> nodes = GetDirectNode();
+  for (auto node = nodes.rbegin(); node != nodes.rend(); ++node) {  // readers first
+    const gex_value value = node->result().value();
+    if (node->IsNetOutput() || std::find(edits_.removed_nodes.begin(), edits_.removed_nodes.end(),
+                                         value) == edits_.removed_nodes.end())
+      continue;
+    gex::es::detail::Check(gex_graph_erase(handle(), value));
+    ++detail::EditsOfThisThread();
+  }
+}
+inline void Graph::FinishEdits() {
+  EraseNodes();
+  for (const auto& [reader, input] : edits_.removed_edges)
+    if (std::find(edits_.removed_nodes.begin(), edits_.removed_nodes.end(), reader) ==
+        edits_.removed_nodes.end())
+      throw gex::es::Error(GEX_INVALID_GRAPH,
+                           "the edge to input " + std::to_string(input) +
+                               " of a node was removed, but neither replaced nor the node removed");
+  edits_ = {};
+}
+
 }  // namespace ge

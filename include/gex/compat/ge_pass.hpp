@@ -1,22 +1,25 @@
 #pragma once
-// GE's fusion passes (ge::fusion::PatternFusionPass, DecomposePass, REG_FUSION_PASS) over the
-// passes of gex/pass.hpp. A replacement is a graph whose inputs get the types of the matched
-// tensors, so shapes need not be inferred again. A hook that throws, or a replacement that is null,
-// fails the compile with the name of the pass.
+// GE's fusion passes (ge::fusion::FusionBasePass, PatternFusionPass, DecomposePass,
+// REG_FUSION_PASS) over the passes of gex/pass.hpp. A replacement is a graph whose inputs get the
+// types of the matched tensors, so shapes need not be inferred again. A hook that throws, or a
+// replacement that is null, fails the compile with the name of the pass.
 
 #include <algorithm>
 #include <functional>
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "gex/compat/ge.hpp"
-#include "gex/compat/ge_nodes.hpp"
+#include "gex/compat/ge_match.hpp"
 #include "gex/compat/ge_ops.hpp"
 #include "gex/pass.hpp"
 
 namespace ge {
+
+using std::vector;  // GE's headers offer it, and samples rely on that
 
 enum class CustomPassStage {
   kBeforeInferShape = 0,
@@ -29,126 +32,6 @@ enum class CustomPassStage {
 
 namespace fusion {
 
-using GraphUniqPtr = std::unique_ptr<Graph>;
-
-// A graph whose inputs match any tensors.
-class Pattern {
- public:
-  explicit Pattern(Graph&& graph) : graph_(std::make_unique<Graph>(std::move(graph))) {}
-  // Read back by MatchResult::GetCapturedTensor in the same order.
-  Pattern& CaptureTensor(const NodeIo& tensor) {
-    captures_.push_back(tensor.node.result());
-    return *this;
-  }
-  const Graph& GetGraph() const { return *graph_; }
-  gex::es::Pattern Take() { return {std::move(graph_), std::move(captures_)}; }
-
- private:
-  GraphUniqPtr graph_;
-  std::vector<gex::es::EsTensorHolder> captures_;
-};
-using PatternUniqPtr = std::unique_ptr<Pattern>;
-
-// What has to be equal besides the ops. By default neither constants nor attributes.
-class PatternMatcherConfig {
- public:
-  bool IsEnableConstValueMatch() const { return constants_; }
-  bool IsEnableIrAttrMatch() const { return attributes_; }
-
- private:
-  friend class PatternMatcherConfigBuilder;
-  bool constants_ = false, attributes_ = false;
-};
-
-class PatternMatcherConfigBuilder {
- public:
-  PatternMatcherConfigBuilder& EnableConstValueMatch() {
-    config_.constants_ = true;
-    return *this;
-  }
-  PatternMatcherConfigBuilder& EnableIrAttrMatch() {
-    config_.attributes_ = true;
-    return *this;
-  }
-  std::unique_ptr<PatternMatcherConfig> Build() const {
-    return std::make_unique<PatternMatcherConfig>(config_);
-  }
-
- private:
-  PatternMatcherConfig config_;
-};
-
-// A tensor from outside of a match: where the matched nodes read it.
-class SubgraphInput {
- public:
-  explicit SubgraphInput(std::vector<NodeIo> readers) : readers_(std::move(readers)) {}
-  std::vector<NodeIo> GetAllInputs() const { return readers_; }
-
- private:
-  std::vector<NodeIo> readers_;
-};
-
-class SubgraphBoundary {
- public:
-  explicit SubgraphBoundary(std::vector<SubgraphInput> inputs) : inputs_(std::move(inputs)) {}
-  Status GetAllInputs(std::vector<SubgraphInput>& inputs) const {
-    inputs = inputs_;
-    return SUCCESS;
-  }
-
- private:
-  std::vector<SubgraphInput> inputs_;
-};
-
-// Valid while the hook that got it runs.
-class MatchResult {
- public:
-  explicit MatchResult(const gex::es::Match& match) : match_(match) {
-    for (std::size_t k = 0; k < match.input_count(); ++k) inputs_.push_back(match.Input(k));
-    std::size_t outputs = 0;
-    gex::es::detail::Check(gex_match_counts(match.handle(), nullptr, &outputs, nullptr));
-    for (std::size_t k = 0; k < outputs; ++k) Visit(match.Output(k));
-  }
-
-  // Operands before the nodes that read them, constants included.
-  std::vector<GNode> GetMatchedNodes() const { return nodes_; }
-  Status GetCapturedTensor(std::size_t index, NodeIo& tensor) const {
-    tensor = {GNode(match_.Captured(index)), 0};
-    return SUCCESS;
-  }
-  std::unique_ptr<SubgraphBoundary> ToSubgraphBoundary() const {
-    std::vector<SubgraphInput> inputs;
-    for (const gex::es::EsTensorHolder& input : inputs_) {
-      std::vector<NodeIo> readers;
-      for (const GNode& node : nodes_) {
-        const std::vector<gex::es::EsTensorHolder> operands = gex::es::OperandsOf(node.result());
-        for (std::size_t k = 0; k < operands.size(); ++k)
-          if (!operands[k].empty() && operands[k].value() == input.value())
-            readers.push_back({node, static_cast<std::int64_t>(k)});
-      }
-      inputs.emplace_back(std::move(readers));
-    }
-    return std::make_unique<SubgraphBoundary>(std::move(inputs));
-  }
-
- private:
-  void Visit(const gex::es::EsTensorHolder& value) {
-    const auto is_value = [&](const gex::es::EsTensorHolder& other) {
-      return other.value() == value.value();
-    };
-    if (value.empty() || std::any_of(inputs_.begin(), inputs_.end(), is_value) ||
-        std::any_of(nodes_.begin(), nodes_.end(),
-                    [&](const GNode& node) { return is_value(node.result()); }))
-      return;
-    for (const gex::es::EsTensorHolder& operand : gex::es::OperandsOf(value)) Visit(operand);
-    nodes_.emplace_back(value);
-  }
-
-  const gex::es::Match& match_;
-  std::vector<gex::es::EsTensorHolder> inputs_;
-  std::vector<GNode> nodes_;
-};
-
 // Replacements already have the types of the tensors they are replaced for.
 class InferShapeUtil {
  public:
@@ -156,6 +39,15 @@ class InferShapeUtil {
   static Status InferShape(const Graph& /*replacement*/, const Boundary& /*boundary*/) {
     return SUCCESS;
   }
+};
+
+// A pass that walks and changes a whole graph. Replacements that it builds have inputs of one f32
+// unless they are created with a type; their ops get the types of the real tensors when they are
+// put into the graph.
+class FusionBasePass {
+ public:
+  virtual ~FusionBasePass() = default;
+  virtual Status Run(GraphPtr& graph, CustomPassContext& context) = 0;
 };
 
 class PatternFusionPass {
@@ -284,6 +176,37 @@ class DecomposePassAdapter : public gex::es::DecomposePass {
   std::unique_ptr<fusion::DecomposePass> pass_;
 };
 
+// Calls a function with the graph in GE's form.
+class GraphPassAdapter : public gex::es::GraphPass {
+ public:
+  using Function = std::function<Status(GraphPtr& graph, CustomPassContext& context)>;
+  GraphPassAdapter(std::string name, Function run) : name_(std::move(name)), run_(std::move(run)) {}
+
+  bool Run(gex::es::GraphEditor& editor) const override {
+    const detail::InputTypesScope scope;
+    auto graph = std::make_shared<Graph>(gex::es::Graph::Lent(editor.handle()));
+    CustomPassContext context;
+    context.SetPassName(name_);
+    const std::size_t before = ge::detail::EditsOfThisThread();
+    const Status status = run_(graph, context);
+    if (status != SUCCESS && status != GRAPH_NOT_CHANGED) {
+      const AscendString message = context.GetErrorMessage();
+      throw gex::es::Error(GEX_INVALID_ARGUMENT, message.GetLength() == 0
+                                                     ? "it returned " + std::to_string(status)
+                                                     : message.GetString());
+    }
+    if (graph == nullptr || graph->handle() != editor.handle())
+      throw gex::es::Error(GEX_UNSUPPORTED,
+                           "it replaced the whole graph; change the graph that it was given");
+    graph->FinishEdits();
+    return ge::detail::EditsOfThisThread() != before;
+  }
+
+ private:
+  std::string name_;
+  Function run_;
+};
+
 // What REG_FUSION_PASS and REG_DECOMPOSE_PASS collect before they register.
 class FusionPassRegistrationData {
  public:
@@ -310,11 +233,21 @@ class FusionPassRegistrationData {
 
 template <class P>
 FusionPassRegistrationData FusionPassOf(const char* name) {
-  return {name, [](gex_pass& c) {
-            gex::es::detail::Register(std::unique_ptr<gex::es::PatternPass>(
-                                          new PatternPassAdapter(std::make_unique<P>())),
-                                      c);
-          }};
+  return {
+      name, [name = std::string(name)](gex_pass& c) {
+        if constexpr (std::is_base_of_v<FusionBasePass, P>) {
+          auto pass = std::make_shared<P>();
+          gex::es::detail::Register(
+              std::unique_ptr<gex::es::GraphPass>(new GraphPassAdapter(
+                  name, [pass](GraphPtr& graph,
+                               CustomPassContext& context) { return pass->Run(graph, context); })),
+              c);
+        } else {
+          gex::es::detail::Register(
+              std::unique_ptr<gex::es::PatternPass>(new PatternPassAdapter(std::make_unique<P>())),
+              c);
+        }
+      }};
 }
 template <class P>
 FusionPassRegistrationData DecomposePassOf(const char* name, std::vector<AscendString> op_types) {
@@ -338,6 +271,48 @@ class PassRegistrar {
 };
 
 }  // namespace fusion
+
+// Sizes and types are inferred, and support is checked, when nodes are made.
+class GeUtils {
+ public:
+  static Status InferShape(const Graph& /*graph*/, const std::vector<Shape>& /*inputs*/) {
+    return SUCCESS;
+  }
+  static Status CheckNodeSupportOnAicore(const GNode& /*node*/, bool& is_supported,
+                                         AscendString& /*reason*/) {
+    is_supported = true;
+    return SUCCESS;
+  }
+};
+
+// REGISTER_CUSTOM_PASS("name").CustomPassFn(function).Stage(stage)
+class PassRegistrationData {
+ public:
+  explicit PassRegistrationData(std::string name) : name_(std::move(name)) {}
+  PassRegistrationData& CustomPassFn(fusion::GraphPassAdapter::Function run) {
+    run_ = std::move(run);
+    return *this;
+  }
+  PassRegistrationData& Stage(CustomPassStage stage) {
+    stage_ = stage;
+    return *this;
+  }
+  operator fusion::FusionPassRegistrationData() const {  // NOLINT: what PassRegistrar takes
+    fusion::FusionPassRegistrationData data(name_, [name = name_, run = run_](gex_pass& c) {
+      if (!run) throw gex::es::Error(GEX_INVALID_ARGUMENT, "CustomPassFn was not set");
+      gex::es::detail::Register(
+          std::unique_ptr<gex::es::GraphPass>(new fusion::GraphPassAdapter(name, run)), c);
+    });
+    data.Stage(stage_);
+    return data;
+  }
+
+ private:
+  std::string name_;
+  fusion::GraphPassAdapter::Function run_;
+  CustomPassStage stage_ = CustomPassStage::kBeforeInferShape;
+};
+
 }  // namespace ge
 
 #define GEX_GE_JOINED(a, b) a##b
@@ -349,3 +324,6 @@ class PassRegistrar {
 #define REG_DECOMPOSE_PASS(Class, ...)                                                  \
   [[maybe_unused]] static const ::ge::fusion::PassRegistrar GEX_GE_NAMED(__COUNTER__) = \
       ::ge::fusion::DecomposePassOf<Class>(#Class, __VA_ARGS__)
+#define REGISTER_CUSTOM_PASS(name)                                                      \
+  [[maybe_unused]] static const ::ge::fusion::PassRegistrar GEX_GE_NAMED(__COUNTER__) = \
+      ::ge::PassRegistrationData(name)

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstring>
 #include <map>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -35,6 +36,13 @@ class Tensor {
         tensor_(std::move(tensor)) {}
 
   const TensorDesc& GetTensorDesc() const { return desc_; }
+  // Elements are set afterwards.
+  graphStatus SetTensorDesc(const TensorDesc& desc) {
+    *this = Tensor(desc);
+    return GRAPH_SUCCESS;
+  }
+  DataType GetDataType() const { return desc_.GetDataType(); }
+  const ge::Shape& GetShape() const { return desc_.GetShape(); }
   std::uint8_t* GetData() { return static_cast<std::uint8_t*>(tensor_.data()); }
   const std::uint8_t* GetData() const { return static_cast<const std::uint8_t*>(tensor_.data()); }
   std::size_t GetSize() const { return gex::es::detail::BytesOf(tensor_.dtype(), tensor_.shape()); }
@@ -52,6 +60,19 @@ class Tensor {
   TensorDesc desc_;
   gex::es::Tensor tensor_;
 };
+
+namespace es {
+
+template <class T>
+std::unique_ptr<Tensor> CreateTensor(const T* data, const std::int64_t* dims, std::int64_t dim_num,
+                                     DataType type, Format format = FORMAT_ND) {
+  auto tensor = std::make_unique<Tensor>(
+      TensorDesc(ge::Shape(std::vector<std::int64_t>(dims, dims + dim_num)), format, type));
+  tensor->SetData(reinterpret_cast<const std::uint8_t*>(data), tensor->GetSize());
+  return tensor;
+}
+
+}  // namespace es
 
 using Options = std::map<AscendString, AscendString>;
 

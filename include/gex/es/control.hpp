@@ -34,9 +34,12 @@ inline Holders ToHolders(const BuildingPtr& building, const std::vector<EsTensor
   return holders;
 }
 
-inline std::unique_ptr<Graph> BuildBranch(const std::string& name, const Holders& inputs,
-                                          const Branch& branch) {
+inline std::unique_ptr<Graph> BuildBranch(const Building& outside, const std::string& name,
+                                          const Holders& inputs, const Branch& branch) {
   EsGraphBuilder builder(name);
+  Building& inside = *Access::BuildingOf(builder.Hold(GEX_NO_VALUE));
+  inside.outermost = outside.outermost;
+  inside.regions = outside.regions;
   Holders arguments;
   for (std::size_t k = 0; k < inputs.size(); ++k)
     arguments.push_back(builder.CreateInputLike(static_cast<std::int64_t>(k), inputs[k]));
@@ -48,8 +51,8 @@ inline EsTensorHolder AsFlag(const EsTensorHolder& condition) {
   return condition.dtype() == DType::boolean ? condition : Op("ne", {condition, 0}, {}, 1, true)[0];
 }
 
-inline std::string RegionName(Building& building, const char* kind) {
-  return building.name + "." + kind + std::to_string(building.regions++);
+inline std::string RegionName(const Building& building, const char* kind) {
+  return building.outermost + "." + kind + std::to_string((*building.regions)++);
 }
 
 }  // namespace detail
@@ -70,8 +73,8 @@ inline Holders If(const EsTensorHolder& condition, const std::vector<EsTensorLik
   const detail::BuildingPtr& building = detail::Access::BuildingOf(condition);
   const Holders holders = detail::ToHolders(building, inputs);
   const std::string name = detail::RegionName(*building, "if");
-  const auto then_graph = detail::BuildBranch(name + ".then", holders, then_branch);
-  const auto else_graph = detail::BuildBranch(name + ".else", holders, else_branch);
+  const auto then_graph = detail::BuildBranch(*building, name + ".then", holders, then_branch);
+  const auto else_graph = detail::BuildBranch(*building, name + ".else", holders, else_branch);
   return If(condition, {holders.begin(), holders.end()}, then_graph->output_count(), *then_graph,
             *else_graph);
 }
@@ -88,8 +91,8 @@ inline Holders While(const std::vector<EsTensorLike>& inputs, const Branch& cond
     if (results.size() == 1) results[0] = detail::AsFlag(results[0]);
     return results;
   };
-  const auto condition_graph = detail::BuildBranch(name + ".condition", holders, flag);
-  const auto body_graph = detail::BuildBranch(name + ".body", holders, body);
+  const auto condition_graph = detail::BuildBranch(*building, name + ".condition", holders, flag);
+  const auto body_graph = detail::BuildBranch(*building, name + ".body", holders, body);
   const std::size_t carried = body_graph->output_count();
   return detail::AddNode(building, "while", holders, {{"carried", carried}}, carried,
                          {condition_graph->handle(), body_graph->handle()});
@@ -106,7 +109,7 @@ inline Holders For(const EsTensorLike& start, const EsTensorLike& limit, const E
   Holders taken = {holders[0]};
   taken.insert(taken.end(), holders.begin() + 3, holders.end());
   const std::string name = detail::RegionName(*building, "for");
-  const auto body_graph = detail::BuildBranch(name + ".body", taken, body);
+  const auto body_graph = detail::BuildBranch(*building, name + ".body", taken, body);
   const std::size_t carried = body_graph->output_count();
   return detail::AddNode(building, "for", holders, {{"carried", carried}}, carried,
                          {body_graph->handle()});

@@ -229,6 +229,10 @@ enum class DumpFormat { kOnnx = 0, kTxt = 1, kReadable = 2 };
 class Graph {
  public:
   explicit Graph(gex_graph* graph) : graph_(graph, gex_graph_destroy) {}
+  // Of another owner, which must live longer.
+  static Graph Lent(gex_graph* graph) {
+    return Graph(graph, [](gex_graph*) {});
+  }
 
   // The text form, as Print() gives it.
   static std::unique_ptr<Graph> Parse(std::string_view text) {
@@ -298,6 +302,8 @@ class Graph {
   gex_graph* handle() const { return graph_.get(); }
 
  private:
+  Graph(gex_graph* graph, void (*release)(gex_graph*)) : graph_(graph, release) {}
+
   std::unique_ptr<gex_graph, void (*)(gex_graph*)> graph_;
 };
 

@@ -42,7 +42,10 @@ struct Building {
   std::vector<std::int64_t> input_index;       // by position in the graph
   std::map<std::int64_t, gex_value> outputs;   // by index
   std::map<std::string, gex_value> variables;  // by name
-  int regions = 0;                             // of If and While, for the names of their branches
+  // Of If and While, for the names of their branches; a branch counts in that of the outermost
+  // graph, so that names stay short.
+  std::string outermost = name;
+  std::shared_ptr<int> regions = std::make_shared<int>(0);
 };
 using BuildingPtr = std::shared_ptr<Building>;
 
@@ -83,6 +86,10 @@ class EsTensorHolder {
     const gex_attr c = label.c(backing);
     detail::Check(gex_value_set_label(open(), value_, &c));
     return *this;
+  }
+  template <class T>
+  EsTensorHolder& SetAttrForNode(const std::string& name, T value) {
+    return SetAttrForNode(Attr(name, value));
   }
   template <class T>
   EsTensorHolder& SetAttr(const std::string& name, T value) {

@@ -73,14 +73,26 @@ bool is_before(const Node* a, const Node* b) {
   return b == nullptr;
 }
 
+[[noreturn]] void fail_as_cycle(const Node& reader) {
+  fail(ErrorCode::invalid_graph, "`", print_node(reader),
+       "` would read a value that is computed after it or from it (a cycle); make the new value "
+       "before it (gex_graph_insert_before)");
+}
+
 void check_order(const Value& to, const Value& from) {
   if (to.is_input()) return;
   for (const Use& use : from.uses())
-    if (use.node != nullptr && !is_before(to.producer(), use.node))
-      fail(
-          ErrorCode::invalid_graph, "`", print_node(*use.node),
-          "` would read a value that is computed after it or from it (a cycle); make the new value "
-          "before it (gex_graph_insert_before)");
+    if (use.node != nullptr && !is_before(to.producer(), use.node)) fail_as_cycle(*use.node);
+}
+
+// Uses in the order of the nodes, those as graph outputs last.
+std::vector<Use> in_order(const Value& value) {
+  std::vector<Use> uses = value.uses();
+  std::sort(uses.begin(), uses.end(), [](const Use& a, const Use& b) {
+    if (a.node == b.node) return a.index < b.index;
+    return b.node == nullptr || (a.node != nullptr && is_before(a.node, b.node));
+  });
+  return uses;
 }
 
 }  // namespace
@@ -112,6 +124,33 @@ gex_status gex_value_operands(gex_graph* graph, gex_value value, gex_value* oper
     for (Value* input : node_of(g, value).inputs())
       list.push_back(input == nullptr ? GEX_NO_VALUE : g.handle(input));
     give_list(list, operands, capacity, count);
+  });
+}
+
+gex_status gex_value_results(gex_graph* graph, gex_value value, gex_value* results, size_t capacity,
+                             size_t* count) {
+  return guarded([&] {
+    gex_graph& g = required(graph, "graph");
+    const Node& node = node_of(g, value);
+    std::vector<gex_value> list;
+    for (std::size_t k = 0; k < node.num_outputs(); ++k) list.push_back(g.handle(node.output(k)));
+    give_list(list, results, capacity, count);
+  });
+}
+
+gex_status gex_value_readers(gex_graph* graph, gex_value value, gex_value* readers,
+                             size_t* operands, size_t capacity, size_t* count) {
+  return guarded([&] {
+    gex_graph& g = required(graph, "graph");
+    std::vector<gex_value> nodes;
+    std::vector<std::size_t> indices;
+    for (const Use& use : in_order(*g.value(value, "value"))) {
+      const bool has_result = use.node != nullptr && use.node->num_outputs() != 0;
+      nodes.push_back(has_result ? g.handle(use.node->output()) : GEX_NO_VALUE);
+      indices.push_back(static_cast<std::size_t>(use.index));
+    }
+    give_list(nodes, readers, capacity, count);
+    give_list(indices, operands, capacity, count);
   });
 }
 
@@ -173,6 +212,36 @@ gex_status gex_graph_replace(gex_graph* graph, gex_value from, gex_value to) {
            " that ", value->type(), " does not have");
     check_order(*value, *old);
     g.graph->replace_all_uses(old, value);
+  });
+}
+
+gex_status gex_graph_set_operand(gex_graph* graph, gex_value value, size_t index,
+                                 gex_value operand) {
+  return guarded([&] {
+    gex_graph& g = required(graph, "graph");
+    Value* to = g.value(operand, "operand");
+    Node* node = value == GEX_NO_VALUE ? nullptr : &node_of(g, value);
+    const std::size_t count = node == nullptr ? g.graph->outputs().size() : node->inputs().size();
+    if (index >= count)
+      fail(ErrorCode::invalid_argument, node == nullptr ? "the graph" : node->op().name, " has ",
+           count, node == nullptr ? " outputs" : " operands", ", so none has the index ", index);
+    const Value* from = node == nullptr ? g.graph->outputs()[index] : node->input(index);
+    const int position = static_cast<int>(index);
+    if (from == nullptr)
+      fail(ErrorCode::invalid_argument, "operand ", index, " of ", node->op().name,
+           " is absent; create a new node instead");
+    if (!same_data_type(from->type(), to->type()))
+      fail(ErrorCode::type_mismatch, "a value of type ", to->type(), " can't replace one of ",
+           from->type());
+    if (node == nullptr) {
+      if (!g.graph->can_replace(from, to))
+        fail(ErrorCode::invalid_argument, "the graph promises a memory layout for ", from->type(),
+             " that ", to->type(), " does not have");
+      g.graph->set_output(position, to);
+      return;
+    }
+    if (!to->is_input() && !is_before(to->producer(), node)) fail_as_cycle(*node);
+    g.graph->set_input(node, position, to);
   });
 }
 

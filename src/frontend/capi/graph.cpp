@@ -234,6 +234,10 @@ gex_status gex_graph_tie(gex_graph* graph, size_t output, size_t input) {
   });
 }
 
+gex_status gex_graph_name(const gex_graph* graph, char** name) {
+  return guarded([&] { give_text(required(graph, "graph").graph->name(), name); });
+}
+
 gex_status gex_graph_input_count(const gex_graph* graph, size_t* count) {
   return guarded(
       [&] { required(count, "count") = required(graph, "graph").graph->inputs().size(); });

@@ -3,7 +3,8 @@
 #include <fcntl.h>
 
 #include <optional>
-#include <set>
+#include <string_view>
+#include <unordered_set>
 
 #include "cache/mapped_file.hpp"
 #include "frontend/capi/boundary.hpp"
@@ -61,28 +62,37 @@ class NewNode {
 
 bool is_named(const Graph& graph) { return !graph.name().empty() && graph.name() != "graph"; }
 
-void collect_names(const Graph& graph, std::multiset<std::string>& names) {
-  for (const Node& node : graph.nodes())
-    for (const auto& subgraph : node.subgraphs()) {
-      if (is_named(*subgraph)) names.insert(subgraph->name());
-      collect_names(*subgraph, names);
-    }
-}
+// The names of subgraphs below a graph; a name that occurs twice is an error.
+class SubgraphNames {
+ public:
+  SubgraphNames(const char* op, const Graph& above) : op_(op), above_(above) {}
+  void add(const Graph& subgraph) {
+    if (is_named(subgraph) && !names_.insert(subgraph.name()).second)
+      fail(ErrorCode::invalid_graph, op_, ": two subgraphs below graph '", above_.name(),
+           "' are named '", subgraph.name(), "'; names must be unique");
+    add_below(subgraph);
+  }
+  void add_below(const Graph& graph) {
+    for (const Node& node : graph.nodes())
+      for (const auto& subgraph : node.subgraphs()) add(*subgraph);
+  }
+
+ private:
+  const char* op_;
+  const Graph& above_;
+  std::unordered_set<std::string_view> names_;
+};
 
 std::vector<std::unique_ptr<Graph>> subgraphs_of(const gex_graph& graph, const gex_node& node) {
   require_list(node.subgraphs, node.subgraph_count, "subgraphs");
   std::vector<std::unique_ptr<Graph>> subgraphs;
-  std::multiset<std::string> names;
-  if (node.subgraph_count > 0) collect_names(*graph.graph, names);
+  SubgraphNames names(node.op, *graph.graph);
+  if (node.subgraph_count > 0) names.add_below(*graph.graph);
   for (std::size_t k = 0; k < node.subgraph_count; ++k) {
-    subgraphs.push_back(required(node.subgraphs[k], "a subgraph").graph->clone());
-    if (is_named(*subgraphs.back())) names.insert(subgraphs.back()->name());
-    collect_names(*subgraphs.back(), names);
+    const Graph& given = *required(node.subgraphs[k], "a subgraph").graph;
+    names.add(given);
+    subgraphs.push_back(given.clone());
   }
-  for (const std::string& name : names)
-    if (names.count(name) > 1)
-      fail(ErrorCode::invalid_graph, node.op, ": two subgraphs below graph '", graph.graph->name(),
-           "' are named '", name, "'; names must be unique");
   return subgraphs;
 }
 

@@ -92,52 +92,6 @@ class Callbacks {
   std::shared_ptr<void> user_;
 };
 
-// The position of a captured value: input number `output`, or result `output` of the pattern's
-// node.
-struct Capture {
-  std::optional<std::size_t> node;
-  std::size_t output;
-};
-
-std::vector<Capture> captures_of(const gex_pattern& pattern) {
-  require_list(pattern.captures, pattern.capture_count, "captures");
-  std::vector<Capture> captures;
-  for (std::size_t k = 0; k < pattern.capture_count; ++k) {
-    const Value* value = pattern.graph->value(pattern.captures[k], str("capture ", k).c_str());
-    Capture capture{std::nullopt, static_cast<std::size_t>(value->index())};
-    std::size_t number = 0;
-    for (const Node& node : pattern.graph->graph->nodes()) {
-      if (&node == value->producer()) capture.node = number;
-      ++number;
-    }
-    captures.push_back(capture);
-  }
-  return captures;
-}
-
-gex_value optional_handle(gex_graph& graph, Value* value) {
-  return value == nullptr ? GEX_NO_VALUE : graph.handle(value);
-}
-
-gex_match match_of(gex_graph& graph, const Match& found, const std::vector<Capture>& captures) {
-  gex_match match;
-  for (Value* value : found.inputs) match.inputs.push_back(graph.handle(value));
-  for (Value* value : found.outputs) match.outputs.push_back(graph.handle(value));
-  for (const Capture& capture : captures)
-    match.captures.push_back(graph.handle(capture.node
-                                              ? found.nodes[*capture.node]->output(capture.output)
-                                              : found.inputs[capture.output]));
-  return match;
-}
-
-gex_match match_of(gex_graph& graph, Node& node) {
-  gex_match match;
-  for (Value* value : node.inputs()) match.inputs.push_back(optional_handle(graph, value));
-  for (std::size_t k = 0; k < node.num_outputs(); ++k)
-    match.outputs.push_back(graph.handle(node.output(k)));
-  return match;
-}
-
 passes::Pass to_pattern_pass(const gex_pass& given, const Callbacks& callbacks) {
   required(given.patterns, "patterns");
   passes::PatternPass pass;
@@ -221,12 +175,6 @@ passes::Pass to_pass(const gex_pass& given) {
   return pass;
 }
 
-gex_value at(const std::vector<gex_value>& values, std::size_t index, const char* what) {
-  if (index >= values.size())
-    fail(ErrorCode::invalid_argument, what, " ", index, " of ", values.size(), " does not exist");
-  return values[index];
-}
-
 std::string describe(const passes::Pass& pass) {
   return str(pass.name, "  ", passes::name_of(pass.stage), "  O", pass.level, "  ", pass.summary,
              "\n");
@@ -235,32 +183,6 @@ std::string describe(const passes::Pass& pass) {
 }  // namespace
 
 extern "C" {
-
-gex_status gex_match_counts(const gex_match* match, size_t* inputs, size_t* outputs,
-                            size_t* captures) {
-  return guarded([&] {
-    const gex_match& m = required(match, "match");
-    if (inputs != nullptr) *inputs = m.inputs.size();
-    if (outputs != nullptr) *outputs = m.outputs.size();
-    if (captures != nullptr) *captures = m.captures.size();
-  });
-}
-
-gex_status gex_match_input(const gex_match* match, size_t index, gex_value* value) {
-  return guarded(
-      [&] { required(value, "value") = at(required(match, "match").inputs, index, "input"); });
-}
-
-gex_status gex_match_output(const gex_match* match, size_t index, gex_value* value) {
-  return guarded(
-      [&] { required(value, "value") = at(required(match, "match").outputs, index, "output"); });
-}
-
-gex_status gex_match_captured(const gex_match* match, size_t index, gex_value* value) {
-  return guarded([&] {
-    required(value, "value") = at(required(match, "match").captures, index, "captured value");
-  });
-}
 
 gex_status gex_pass_register(const gex_pass* pass) {
   return guarded([&] {

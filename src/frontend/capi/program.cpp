@@ -78,6 +78,7 @@ void make_program(const gex_compile_options* options, gex_program** program, con
   made->compiled = make(with);
   runtime::SessionOptions session = with.session;
   session.device = device_of(given, made->compiled.program->target, made->memory);
+  session.frozen = made->compiled.frozen;
   made->session = std::make_unique<runtime::Session>(made->compiled.executable, session,
                                                      made->compiled.specialiser);
   *program = made.release();

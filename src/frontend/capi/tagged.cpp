@@ -35,6 +35,8 @@ const char* name_of(Tag tag) {
       return "memory of a tensor";
     case Tag::match:
       return "a match";
+    case Tag::matcher:
+      return "a matcher";
     case Tag::cancel:
       return "a cancel handle";
     case Tag::model:

@@ -13,6 +13,7 @@ enum class Tag : std::uint64_t {
   program = 0x676578207072676d,
   tensor = 0x67657820746e7372,
   match = 0x676578206d617463,
+  matcher = 0x6765782066696e64,
   cancel = 0x6765782063616e63,
   model = 0x676578206d6f646c,
   destroyed = 0x6765782064656164,

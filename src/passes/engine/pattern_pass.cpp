@@ -7,13 +7,11 @@ namespace {
 
 struct CompiledRule {
   CompiledRule(PatternRule rule)
-      : pattern(Pattern::from(std::move(rule.pattern))),
+      : pattern(
+            compile_pattern(std::move(rule.pattern), rule.any_constants, rule.ignore_attributes)),
         condition(std::move(rule.condition)),
         replacement(std::move(rule.replacement)) {
     for (const std::string& value : rule.any_attributes) pattern.any_attr(value);
-    if (rule.ignore_attributes) pattern.any_attrs();
-    pattern.compare_constants(rule.any_constants ? [](const Node&, const Node&) { return true; }
-                                                 : same_constant);
   }
 
   Pattern pattern;
@@ -47,12 +45,18 @@ bool apply(Graph& graph, const CompiledRule& rule, int& replaced, int& matched) 
 
 }  // namespace
 
+Pattern compile_pattern(std::unique_ptr<Graph> graph, bool any_constants, bool any_attributes) {
+  refuse_what_never_matches(*graph);
+  Pattern pattern = Pattern::from(std::move(graph));
+  if (any_attributes) pattern.any_attrs();
+  pattern.compare_constants(any_constants ? [](const Node&, const Node&) { return true; }
+                                          : same_constant);
+  return pattern;
+}
+
 Pass pattern_pass(PatternPass description) {
   auto rules = std::make_shared<std::vector<CompiledRule>>();
-  for (PatternRule& rule : description.rules) {
-    refuse_what_never_matches(*rule.pattern);
-    rules->emplace_back(std::move(rule));
-  }
+  for (PatternRule& rule : description.rules) rules->emplace_back(std::move(rule));
   Pass pass;
   pass.name = description.name;
   pass.summary = description.summary;

@@ -32,6 +32,9 @@ struct PatternPass {
 };
 
 // UserError for patterns that could never match.
+Pattern compile_pattern(std::unique_ptr<Graph> graph, bool any_constants, bool any_attributes);
+
+// UserError for patterns that could never match.
 Pass pattern_pass(PatternPass description);
 
 }  // namespace gex::passes

@@ -1,4 +1,0 @@
-#pragma once
-// GE's header of this name.
-
-#include "gex/compat/ge_pass.hpp"
