@@ -1,7 +1,7 @@
 """The host's time of a call for CUDA, without a GPU: one decoder step whose kernels do nothing.
 
     python bench/cuda_host.py [--jobs decode,growing] [--layers 28] [--calls 60] [--rounds 5]
-                              [--frozen] [--processor-time]
+                              [--frozen] [--skip-module-guards]
 
 The model has the layers and parameters of Qwen3-0.6B (cuda_models.py) with tiny sizes, its tensors
 are on the CPU, and the driver library of tests/runtime/fake_cuda launches and copies nothing. What
@@ -9,7 +9,9 @@ is measured is everything between a call of the compiled module and its return, 
 whose graphs only allocate their results (`empty`), with Dynamo's guards and without. The driver's
 own time of a launch and of a copy, and PyTorch's CUDA allocator, are not part of it.
 
-`inside` is the time in the engine's runner, `around` what gex adds to the empty graph outside of it.
+Processor time, the tenth percentile of the calls of the best round. `inside` is the time in the
+engine's runner, `around` what gex adds to the empty graph outside of it. With dynamic=True the
+empty graph also gets the floats of modules as tensors, which gex makes constants of.
 """
 
 from __future__ import annotations
@@ -82,8 +84,10 @@ def growing_calls(_model: Any) -> Iterator[Call]:
     import torch
 
     for length in range(PROMPT, CACHE):
-        yield (), {"input_ids": torch.arange(length)[None] % 60, "use_cache": False,
-                   "logits_to_keep": 1}
+        yield (
+            (),
+            {"input_ids": torch.arange(length)[None] % 60, "use_cache": False, "logits_to_keep": 1},
+        )
 
 
 JOBS: dict[str, Callable[[Any], Iterator[Call]]] = {
@@ -100,7 +104,7 @@ def empty_backend() -> Any:
     def compile_to_nothing(gm: torch.fx.GraphModule, _: Sequence[Any]) -> Callable[..., Any]:
         results = next(node for node in gm.graph.nodes if node.op == "output").args[0]
         inputs = gm.graph.find_nodes(op="placeholder")
-        # Results with a size that varies do not occur in these jobs.
+        # Only the batch and the vocabulary are sizes of these results.
         made = [
             inputs.index(node)
             if node in inputs
@@ -110,7 +114,8 @@ def empty_backend() -> Any:
 
         def call(arguments: list[Any]) -> list[Any]:
             out = [
-                arguments[entry] if isinstance(entry, int)
+                arguments[entry]
+                if isinstance(entry, int)
                 else torch.empty(entry[0], dtype=entry[1])
                 for entry in made
             ]
@@ -160,15 +165,21 @@ class Timed:
         return getattr(self._runner, name)
 
 
-def measure(job: str, backend: Any, options: argparse.Namespace, total: TimedRunners) -> list[float]:
+def measure(
+    job: str, backend: Any, options: argparse.Namespace, total: TimedRunners
+) -> list[float]:
     """Microseconds of processor time of a call: all of it, without guards, inside the runner."""
     import torch
 
     torch._dynamo.reset()
     model = model_of(options.layers)
     keywords: dict[str, Any] = {"backend": backend, "fullgraph": True}
-    if backend == "npugraph_ex" and options.frozen:
-        keywords["options"] = {"frozen_parameter": True}
+    if backend == "npugraph_ex":
+        keywords["options"] = {"frozen_parameter": options.frozen}
+        if options.skip_module_guards:
+            keywords["options"]["guard_filter_fn"] = (
+                torch.compiler.skip_guard_on_all_nn_modules_unsafe
+            )
     compiled = torch.compile(model, dynamic=job == "growing", **keywords)
 
     def run() -> tuple[float, float]:
@@ -185,7 +196,27 @@ def measure(job: str, backend: Any, options: argparse.Namespace, total: TimedRun
     guarded = min(run() for _ in range(options.rounds))
     with torch.compiler.set_stance(skip_guard_eval_unsafe=True):
         unguarded = min(run() for _ in range(options.rounds))
+    if backend == "npugraph_ex":
+        show_parts(compiled, list(JOBS[job](model))[:10])
     return [guarded[0], unguarded[0], unguarded[1]]
+
+
+def show_parts(compiled: Any, calls: list[Call]) -> None:
+    """The fastest of some calls."""
+    from gex import report
+
+    runner = report.reports()[-1].runner
+    runner.measure_overhead(True)
+    seen = []
+    for args, kwargs in calls:
+        compiled(*args, **kwargs)
+        seen.append(runner.overhead)
+    parts = {name: min(part[name] for part in seen) / 1e3 for name in seen[0]}
+    print(
+        f"  inside: frozen parameters {parts['parameters_ns']:.1f}, "
+        f"reading the other arguments {parts['inputs_ns']:.1f}, "
+        f"finding the capture {parts['key_ns']:.1f}"
+    )
 
 
 def main() -> None:
@@ -195,11 +226,17 @@ def main() -> None:
     parser.add_argument("--calls", type=int, default=60)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--frozen", action="store_true", help="with option frozen_parameter")
+    parser.add_argument(
+        "--skip-module-guards",
+        action="store_true",
+        help="with option guard_filter_fn of torch.compile: no guards on modules and parameters",
+    )
     options = parser.parse_args()
     if "GEX_FAKE_CUDA_IDLE" not in os.environ:
         restart_over_idle_driver()
-    import fake_gpu
     import torch
+
+    import fake_gpu
 
     torch.set_num_threads(1)
     torch.set_grad_enabled(False)
@@ -209,8 +246,9 @@ def main() -> None:
     for job in options.jobs.split(","):
         empty = measure(job, empty_backend(), options, total)
         mine = measure(job, "npugraph_ex", options, total)
+        around = mine[0] - empty[0] - mine[2]
         print(
-            f"{job:<14}{empty[0]:8.0f}{mine[0]:8.0f}{mine[2]:8.0f}{mine[0] - empty[0] - mine[2]:8.0f}"
+            f"{job:<14}{empty[0]:8.0f}{mine[0]:8.0f}{mine[2]:8.0f}{around:8.0f}"
             f"   {empty[1]:.0f} empty, {mine[1]:.0f} gex",
             flush=True,
         )

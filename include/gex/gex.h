@@ -396,9 +396,15 @@ GEX_API gex_status gex_cancel_request(gex_cancel* cancel);
 /* NULL is allowed. Must not be called before the runs that it was passed to have finished. */
 GEX_API void gex_cancel_destroy(gex_cancel* cancel);
 
+/* The inputs' `data`, and that of the outputs, which must then not be NULL, are addresses of the
+ * program's device ("cuda:N"): nothing is copied. Inputs must be complete before the call; when it
+ * returns, the results are. A result must be laid out densely and overlap no other tensor. */
+#define GEX_INPUTS_ON_DEVICE 1u
+#define GEX_OUTPUTS_ON_DEVICE 2u
+
 typedef struct gex_run_options {
   uint32_t struct_size;
-  uint32_t reserved;
+  uint32_t on_device;          /* GEX_INPUTS_ON_DEVICE, GEX_OUTPUTS_ON_DEVICE or both; 0: none */
   gex_cancel* cancel;          /* NULL: none */
   int64_t timeout_nanoseconds; /* from the start of the run; 0: no limit */
 } gex_run_options;

@@ -111,6 +111,102 @@ TEST_F(OnCuda, InputsInOtherLayoutsAreRead) {
   expect_near(gpu.RunOn({in, w.c()})[0].ToVector<float>(), gpu.Run({x, w})[0].ToVector<float>());
 }
 
+// Memory of the device; the test itself must not touch it.
+class DeviceMemory {
+ public:
+  explicit DeviceMemory(const std::vector<float>& values) : values_(values.size()) {
+    memory_ = context_->device->allocate(4 * values.size());
+    context_->device->write(memory_, values.data(), 4 * values.size());
+  }
+  ~DeviceMemory() { context_->device->deallocate(memory_, 4 * values_); }
+  DeviceMemory(const DeviceMemory&) = delete;
+  DeviceMemory& operator=(const DeviceMemory&) = delete;
+
+  gex_tensor tensor(const std::vector<std::int64_t>& shape) const {
+    gex_tensor tensor = GEX_TENSOR_INIT;
+    tensor.data = memory_;
+    tensor.rank = shape.size();
+    tensor.shape = shape.data();
+    return tensor;
+  }
+  std::vector<float> read() const {
+    std::vector<float> values(values_);
+    const std::unique_ptr<runtime::Queue> queue = context_->queues->acquire(0);
+    queue->begin(std::nullopt);
+    queue->read(values.data(), memory_, 4 * values_);
+    queue->finish();
+    return values;
+  }
+
+ private:
+  const std::shared_ptr<runtime::DeviceContext> context_ = runtime::open_device("cuda_graph:0");
+  std::size_t values_;
+  void* memory_;
+};
+
+TEST_F(OnCuda, TensorsOnTheDeviceAreUsedInPlace) {
+  const es::Program gpu = softmax_of_product()->Compile(on_gpu());
+  const es::Tensor x = numbers({3, 8}, 0.1F), w = numbers({8, 5}, 0.3F);
+  const std::vector<float> expected = gpu.Run({x, w})[0].ToVector<float>();
+  const DeviceMemory rows(x.ToVector<float>()), weights(w.ToVector<float>());
+  const DeviceMemory result(std::vector<float>(15, -1));
+  const std::vector<std::int64_t> in{3, 8}, square{8, 5}, out{3, 5};
+  const std::vector<gex_tensor> inputs = {rows.tensor(in), weights.tensor(square)};
+  es::RunOptions options;
+  options.inputs_on_device = true;
+  expect_near(gpu.RunOn(inputs, options)[0].ToVector<float>(), expected);
+  options.outputs_on_device = true;
+  std::vector<gex_tensor> results = {result.tensor(out)};
+  for (int turn = 0; turn < 3; ++turn) {
+    gpu.RunOn(inputs, results, options);
+    EXPECT_EQ(result.read(), expected);
+  }
+  options.inputs_on_device = false;
+  gpu.RunOn({x.c(), w.c()}, results, options);
+  EXPECT_EQ(result.read(), expected);
+}
+
+TEST_F(OnCuda, VariablesOnTheDeviceAreWrittenThere) {
+  EsGraphBuilder builder("counter");
+  auto x = builder.CreateInput(0, "x", es::DType::f32, {4});
+  auto total = builder.CreateVariable(1, "total", es::DType::f32, {4});
+  auto sum = Assign(total, total + x);
+  const es::Program gpu = builder.BuildAndReset({sum * 2.0, x})->Compile(on_gpu());
+  const DeviceMemory given({1, 2, 3, 4}), kept({0, 0, 0, 10}), twice({0, 0, 0, 0}),
+      same({0, 0, 0, 0});
+  const std::vector<std::int64_t> shape{4};
+  std::vector<gex_tensor> results = {twice.tensor(shape), same.tensor(shape)};
+  es::RunOptions options;
+  options.inputs_on_device = options.outputs_on_device = true;
+  for (int turn = 0; turn < 2; ++turn)
+    gpu.RunOn({given.tensor(shape), kept.tensor(shape)}, results, options);
+  EXPECT_EQ(kept.read(), (std::vector<float>{2, 4, 6, 18}));
+  EXPECT_EQ(twice.read(), (std::vector<float>{4, 8, 12, 36}));
+  EXPECT_EQ(same.read(), (std::vector<float>{1, 2, 3, 4}));
+}
+
+TEST_F(OnCuda, MemoryOfTheDeviceThatCanNotBeWrittenIsRefused) {
+  const es::Program gpu = softmax_of_product()->Compile(on_gpu());
+  const es::Tensor x = numbers({3, 8}, 0.1F), w = numbers({8, 5}, 0.3F);
+  const DeviceMemory wide(std::vector<float>(30, 0));
+  const std::vector<std::int64_t> shape{3, 5}, strides{10, 2};
+  es::RunOptions options;
+  options.outputs_on_device = true;
+  const auto message = [&](gex_tensor out) -> std::string {
+    try {
+      std::vector<gex_tensor> results = {out};
+      gpu.RunOn({x.c(), w.c()}, results, options);
+    } catch (const es::Error& error) {
+      return error.what();
+    }
+    return "no error";
+  };
+  gex_tensor apart = wide.tensor(shape);
+  apart.strides = strides.data();
+  EXPECT_NE(message(apart).find("output 0 must be dense memory of the device"), std::string::npos);
+  EXPECT_NE(message(GEX_TENSOR_INIT).find("output 0: data is NULL"), std::string::npos);
+}
+
 TEST_F(OnCuda, VariablesAreWrittenInTheHostsMemory) {
   EsGraphBuilder builder("counter");
   auto x = builder.CreateInput(0, "x", es::DType::f32, {4});
@@ -201,7 +297,7 @@ TEST(TargetOption, WorksOverADriverOnTheHost) {
   if (gpu_is_there()) GTEST_SKIP() << "a CUDA driver is there: OnCuda runs over it directly";
   const InnerRun run = run_over_fake_cuda("GEX_FAKE_CUDA_PROTECT=1", "OnCuda.*");
   EXPECT_EQ(run.status, 0) << run.output;
-  EXPECT_NE(run.output.find("[  PASSED  ] 8 tests"), std::string::npos) << run.output;
+  EXPECT_NE(run.output.find("[  PASSED  ] 11 tests"), std::string::npos) << run.output;
   EXPECT_EQ(run.output.find("SKIPPED"), std::string::npos) << run.output;
 }
 

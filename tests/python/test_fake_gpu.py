@@ -10,6 +10,7 @@ import pytest
 
 import fake_gpu
 
+
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., None]:
     return fake_gpu.code_runner(tmp_path_factory.mktemp("driver"))

@@ -55,11 +55,15 @@ class Cancel {
 struct RunOptions {
   std::optional<Cancel> cancel;
   std::chrono::nanoseconds timeout{0};  // 0: no limit
+  // Inputs and given results are addresses of the program's device: see GEX_INPUTS_ON_DEVICE.
+  bool inputs_on_device = false, outputs_on_device = false;
 
   gex_run_options c() const {
     gex_run_options options = GEX_RUN_OPTIONS_INIT;
     options.cancel = cancel ? cancel->handle().get() : nullptr;
     options.timeout_nanoseconds = timeout.count();
+    options.on_device = (inputs_on_device ? GEX_INPUTS_ON_DEVICE : 0U) |
+                        (outputs_on_device ? GEX_OUTPUTS_ON_DEVICE : 0U);
     return options;
   }
 };
@@ -138,7 +142,8 @@ class Program {
   void RunOn(const std::vector<gex_tensor>& inputs, std::vector<gex_tensor>& outputs,
              const RunOptions& options = {}) const {
     const gex_run_options with = options.c();
-    const bool plain = with.cancel == nullptr && with.timeout_nanoseconds == 0;
+    const bool plain =
+        with.cancel == nullptr && with.timeout_nanoseconds == 0 && with.on_device == 0;
     detail::Check(gex_program_run_with(handle(), inputs.data(), inputs.size(), outputs.data(),
                                        outputs.size(), plain ? nullptr : &with));
   }

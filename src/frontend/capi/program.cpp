@@ -11,6 +11,7 @@
 #include "compile/options.hpp"
 #include "frontend/capi/boundary.hpp"
 #include "frontend/capi/handles.hpp"
+#include "target/target.hpp"
 
 using namespace gex;
 using namespace gex::capi;
@@ -99,7 +100,11 @@ gex_status gex_compile(const gex_graph* graph, const gex_compile_options* option
     make_program(options, program, [&](const UserOptions& with) {
       std::unique_ptr<Graph> copy = from.graph->clone();
       if (with.api.check_indices) add_index_checks(*copy);
-      return compile(std::move(copy), with.compile);
+      Signature signature = Signature::of(*copy);
+      // The host can't make views of memory of a device.
+      const bool on_host = parse_target(with.compile.target).is_cpu();
+      for (Signature::Output& output : signature.outputs) output.own_memory |= !on_host;
+      return compile(std::move(copy), signature, with.compile);
     });
   });
 }

@@ -17,6 +17,15 @@ using namespace gex::capi;
 
 namespace {
 
+runtime::OnDevice on_device(const gex_run_options* options) {
+  if (options == nullptr) return {};
+  const unsigned flags = options->on_device;
+  if ((flags & ~(GEX_INPUTS_ON_DEVICE | GEX_OUTPUTS_ON_DEVICE)) != 0)
+    fail(ErrorCode::invalid_argument, "options.on_device is ", flags,
+         "; it is GEX_INPUTS_ON_DEVICE, GEX_OUTPUTS_ON_DEVICE, both or 0");
+  return {(flags & GEX_INPUTS_ON_DEVICE) != 0, (flags & GEX_OUTPUTS_ON_DEVICE) != 0};
+}
+
 gex_run_options to_run_options(const gex_run_options* given) {
   const gex_run_options defaults = GEX_RUN_OPTIONS_INIT;
   const gex_run_options options =
@@ -43,14 +52,14 @@ using LaidOut = std::vector<std::unique_ptr<OwnedTensor>>;
 // Runs the program. Inputs that are only read and have other strides than the program expects are
 // copied first. Results may be views of the copies, which must live until the results are taken.
 LaidOut run_with_layouts(gex_program& program, std::vector<runtime::InputArg>& args,
-                         std::vector<TensorView>& given, RunHost& host) {
+                         std::vector<TensorView>& given, RunHost& host, runtime::OnDevice placed) {
   LaidOut copies;
   while (true) {
     try {
-      program.session->run_from_host(args, host);
+      program.session->run_from_host(args, host, placed);
       return copies;
     } catch (const runtime::LayoutMismatch& mismatch) {
-      if (copies.size() > given.size()) throw;
+      if (copies.size() > given.size() || placed.inputs) throw;
       TensorView& input = given[static_cast<std::size_t>(mismatch.input)];
       copies.push_back(copy_with_strides(input, mismatch.strides, program.memory));
       input.data = copies.back()->data();
@@ -131,8 +140,13 @@ gex_status gex_program_run_with(gex_program* program, const gex_tensor* inputs, 
     std::vector<runtime::InputArg> args(given.size());
     for (std::size_t k = 0; k < given.size(); ++k)
       args[k].tensor = {given[k].data, given[k].dtype, given[k].shape, given[k].strides};
-    RunHost host(given, wanted, p.memory);
-    const LaidOut copies = run_with_layouts(p, args, given, host);
+    const runtime::OnDevice placed = on_device(options);
+    for (std::size_t k = 0; placed.outputs && k < wanted.size(); ++k)
+      if (wanted[k].data == nullptr && !wanted[k].empty())
+        fail(ErrorCode::invalid_argument, "output ", k,
+             ": data is NULL; a result on the device needs memory of the caller's");
+    RunHost host(given, wanted, p.memory, placed.outputs);
+    const LaidOut copies = run_with_layouts(p, args, given, host, placed);
     std::vector<std::unique_ptr<OwnedTensor>> owned = host.take();
     for (std::size_t k = 0; k < owned.size(); ++k)
       if (owned[k]) hand_out(std::move(owned[k]), *element(outputs, k));

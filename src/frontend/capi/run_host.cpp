@@ -77,8 +77,12 @@ void hand_out(std::unique_ptr<OwnedTensor> owned, gex_tensor& place) {
 }
 
 RunHost::RunHost(std::span<const TensorView> inputs, std::span<const TensorView> outputs,
-                 std::shared_ptr<const Memory> memory)
-    : memory_(std::move(memory)), inputs_(inputs), wanted_(outputs), results_(outputs.size()) {}
+                 std::shared_ptr<const Memory> memory, bool outputs_on_device)
+    : memory_(std::move(memory)),
+      inputs_(inputs),
+      wanted_(outputs),
+      results_(outputs.size()),
+      outputs_on_device_(outputs_on_device) {}
 
 std::unique_ptr<OwnedTensor> RunHost::new_tensor(DType dtype,
                                                  std::vector<std::int64_t> shape) const {
@@ -130,6 +134,9 @@ void* RunHost::allocate_output(int k, DType dtype, std::span<const std::int64_t>
     result.data = static_cast<const std::byte*>(wanted_[at].data);
     return wanted_[at].data;
   }
+  if (outputs_on_device_)
+    fail(ErrorCode::unsupported, "output ", k, " must be dense memory of the device that no other ",
+         "tensor of the run overlaps");
   const bool dense = result.strides == dense_strides_of(result.shape);
   try {
     result.aside =

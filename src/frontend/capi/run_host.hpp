@@ -42,9 +42,10 @@ void hand_out(std::unique_ptr<OwnedTensor> owned, gex_tensor& place);
 
 class RunHost : public runtime::Host {
  public:
-  // `outputs[k].data` null: library memory. The spans must outlive the run.
+  // `outputs[k].data` null: library memory. The spans must outlive the run. `outputs_on_device`:
+  // all of them are memory of the device, which only kernels can write.
   RunHost(std::span<const TensorView> inputs, std::span<const TensorView> outputs,
-          std::shared_ptr<const Memory> memory);
+          std::shared_ptr<const Memory> memory, bool outputs_on_device = false);
 
   void* allocate_output(int k, DType dtype, std::span<const std::int64_t> shape,
                         std::span<const std::int64_t> strides) override;
@@ -87,6 +88,7 @@ class RunHost : public runtime::Host {
   std::span<const TensorView> inputs_;
   std::span<const TensorView> wanted_;
   std::vector<Result> results_;
+  const bool outputs_on_device_;
 };
 
 }  // namespace gex::capi

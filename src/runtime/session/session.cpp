@@ -428,10 +428,10 @@ Session::~Session() {
 
 void Session::run(std::span<const InputArg> inputs, Host& host) { state_->run(inputs, host); }
 
-void Session::run_from_host(std::span<const InputArg> inputs, Host& host) {
+void Session::run_from_host(std::span<const InputArg> inputs, Host& host, OnDevice on_device) {
   if (state_->context->device->reads_host_memory()) return state_->run(inputs, host);
   StagedCall call(*state_->image.program, state_->matcher.written(), *state_->context,
-                  state_->staging, inputs, host);
+                  state_->staging, inputs, host, on_device);
   state_->run(call.begin(), call);
   call.finish();
 }

@@ -29,6 +29,11 @@ struct TensorRef {
   std::uint64_t handle = 0;
 };
 
+// Which tensors of a caller in host memory are in memory of the device.
+struct OnDevice {
+  bool inputs = false, outputs = false;
+};
+
 struct InputArg {
   TensorRef tensor;
   std::int64_t integer = 0;  // for InputDesc::Kind::integer
@@ -157,10 +162,10 @@ class Session {
 
   // Throws UserError if an input does not match (which input, expected, got).
   void run(std::span<const InputArg> inputs, Host& host);
-  // The same if all memory of the call is host memory: inputs, outputs that the Host allocates,
-  // operands and results of its calls. For a device with its own memory, inputs are copied to it,
-  // and what it wrote is copied back before this returns.
-  void run_from_host(std::span<const InputArg> inputs, Host& host);
+  // The same for a caller in host memory: operands and results of its calls are there, and so are
+  // inputs and outputs that the Host allocates, except those of `on_device`. For a device with its
+  // own memory, inputs are copied to it, and what it wrote is copied back before this returns.
+  void run_from_host(std::span<const InputArg> inputs, Host& host, OnDevice on_device = {});
 
   const program::Program& program() const;
   bool reuses_memory() const;

@@ -83,17 +83,19 @@ void StagingBlocks::free_idle() {
 
 StagedCall::StagedCall(const program::Program& program, const std::vector<bool>& written,
                        DeviceContext& context, StagingBlocks& blocks,
-                       std::span<const InputArg> inputs, Host& host)
+                       std::span<const InputArg> inputs, Host& host, OnDevice on_device)
     : program_(program),
       written_(written),
       context_(context),
       blocks_(blocks),
       host_(host),
+      on_device_(on_device),
       inputs_(inputs.begin(), inputs.end()),
       input_copies_(inputs.size()),
       output_copies_(program.outputs.size()) {}
 
 std::span<const InputArg> StagedCall::begin() {
+  if (on_device_.inputs) return inputs_;
   // The run itself reports inputs that do not match.
   const std::size_t known = std::min(inputs_.size(), program_.inputs.size());
   for (std::size_t i = 0; i < known; ++i) {
@@ -176,13 +178,30 @@ void StagedCall::finish() { copy_back(); }
 void* StagedCall::allocate_output(int k, DType dtype, std::span<const std::int64_t> shape,
                                   std::span<const std::int64_t> strides) {
   void* host = host_.allocate_output(k, dtype, shape, strides);
+  if (on_device_.outputs) return host;
   return (output_copies_[index(k)] = make(host, dtype, shape, strides)).device;
+}
+
+// Programs compiled for a device return no views to a host.
+void StagedCall::refuse_views(int k) const {
+  if (on_device_.inputs || on_device_.outputs)
+    fail(ErrorCode::unsupported, "output ", k, " is a view of another tensor, which a call with ",
+         "tensors on the device can't return; compile the program for the device again");
+}
+
+void StagedCall::deliver(int k, DType dtype, std::span<const std::int64_t> shape,
+                         const void* elements) {
+  const std::vector<std::int64_t> strides = dense_strides_of(shape);
+  void* place = host_.allocate_output(k, dtype, shape, strides);
+  const auto count = static_cast<std::size_t>(extent_of(shape, strides).elements());
+  context_.device->write(place, elements, count * size_of(dtype));
 }
 
 // Results without their own memory are reported after the run has finished, because the host may
 // read the tensors that they are views of.
 void StagedCall::set_view_output(int k, int of_input, std::span<const std::int64_t> shape,
                                  std::span<const std::int64_t> strides, std::int64_t offset) {
+  refuse_views(k);
   copy_back();
   host_.set_view_output(k, of_input, shape, strides, offset);
 }
@@ -190,12 +209,14 @@ void StagedCall::set_view_output(int k, int of_input, std::span<const std::int64
 void StagedCall::set_output_view_output(int k, int of_output, std::span<const std::int64_t> shape,
                                         std::span<const std::int64_t> strides,
                                         std::int64_t offset) {
+  refuse_views(k);
   copy_back();
   host_.set_output_view_output(k, of_output, shape, strides, offset);
 }
 
 void StagedCall::set_integer_output(int k, std::int64_t value) {
   copy_back();
+  if (on_device_.outputs) return deliver(k, DType::i64, {}, &value);
   host_.set_integer_output(k, value);
 }
 
@@ -204,6 +225,11 @@ void StagedCall::set_external_output(int k, std::uint64_t handle) {
   Copy& copy = call_results_.at(handle);
   read(copy);  // later steps may have overwritten it
   give_back(copy);
+  if (on_device_.outputs) {
+    deliver(k, copy.dtype, copy.shape, copy.host);
+    call_results_.erase(handle);
+    return host_.release(handle);
+  }
   call_results_.erase(handle);
   host_.set_external_output(k, handle);
 }

@@ -1,7 +1,7 @@
 #pragma once
 // A call with host memory on a device with its own memory: inputs are copied to the device before
 // the run, results and written inputs are copied back after it, operands and results of call steps
-// during it.
+// during it. Inputs or outputs that the caller has on the device are used in place.
 
 #include <cstddef>
 #include <cstdint>
@@ -43,7 +43,7 @@ class StagedCall final : public Host {
   // `written`: by input, see InputMatcher.
   StagedCall(const program::Program& program, const std::vector<bool>& written,
              DeviceContext& context, StagingBlocks& blocks, std::span<const InputArg> inputs,
-             Host& host);
+             Host& host, OnDevice on_device = {});
   ~StagedCall() override;
   StagedCall(const StagedCall&) = delete;
   StagedCall& operator=(const StagedCall&) = delete;
@@ -87,12 +87,16 @@ class StagedCall final : public Host {
   void read_bytes(void* host, const void* device, std::size_t bytes);
   void give_back(Copy& copy);
   void copy_back();  // once
+  // Puts dense host memory into an output that the host has on the device.
+  void deliver(int k, DType dtype, std::span<const std::int64_t> shape, const void* elements);
+  void refuse_views(int k) const;
 
   const program::Program& program_;
   const std::vector<bool>& written_;
   DeviceContext& context_;
   StagingBlocks& blocks_;
   Host& host_;
+  const OnDevice on_device_;
   std::vector<InputArg> inputs_;
   std::vector<Copy> input_copies_, output_copies_;
   std::map<std::uint64_t, Copy> call_results_;  // by handle
