@@ -97,11 +97,12 @@ def infer(job: str, backend: str, seconds: float) -> dict[str, float]:
     import torch
     from jobs import JOBS
     from peers import compile_with
+    from suite_convolutions import CONVOLUTIONS
     from suite_sequences import SEQUENCES
     from suite_vision import VISION
 
     torch.manual_seed(0)
-    table = JOBS | {f.__name__: f for f in VISION + SEQUENCES}
+    table = JOBS | {f.__name__: f for f in VISION + CONVOLUTIONS + SEQUENCES}
     model, inputs, keywords = table[job]()
     with torch.no_grad():
         reference = flat(model(*inputs[0]))
@@ -160,10 +161,11 @@ def record_jobs(path: Path, subject: str, results: dict[str, dict[str, Any]]) ->
 def names() -> tuple[list[str], list[str]]:
     """All jobs, and those of the suite."""
     from jobs import JOBS
+    from suite_convolutions import CONVOLUTIONS
     from suite_sequences import SEQUENCES, TRAINING
     from suite_vision import VISION
 
-    suite = [f.__name__ for f in VISION + SEQUENCES] + list(TRAINING)
+    suite = [f.__name__ for f in VISION + CONVOLUTIONS + SEQUENCES] + list(TRAINING)
     return list(dict.fromkeys([*JOBS, *suite])), suite
 
 
