@@ -97,12 +97,13 @@ def infer(job: str, backend: str, seconds: float) -> dict[str, float]:
     import torch
     from jobs import JOBS
     from peers import compile_with
+    from suite_convolutions import CONVOLUTIONS
     from suite_models import MODELS
     from suite_sequences import SEQUENCES
     from suite_vision import VISION
 
     torch.manual_seed(0)
-    table = JOBS | {f.__name__: f for f in VISION + SEQUENCES + MODELS}
+    table = JOBS | {f.__name__: f for f in VISION + CONVOLUTIONS + SEQUENCES + MODELS}
     model, inputs, keywords = table[job]()
     with torch.no_grad():
         reference = flat(model(*inputs[0]))
@@ -161,11 +162,13 @@ def record_jobs(path: Path, subject: str, results: dict[str, dict[str, Any]]) ->
 def names() -> tuple[list[str], list[str]]:
     """All jobs, and those of the suite."""
     from jobs import JOBS
+    from suite_convolutions import CONVOLUTIONS
     from suite_models import MODELS
     from suite_sequences import SEQUENCES, TRAINING
     from suite_vision import VISION
 
-    suite = [f.__name__ for f in VISION + SEQUENCES + MODELS] + list(TRAINING)
+    inference = VISION + CONVOLUTIONS + SEQUENCES + MODELS
+    suite = [f.__name__ for f in inference] + list(TRAINING)
     return list(dict.fromkeys([*JOBS, *suite])), suite
 
 

@@ -188,6 +188,8 @@ class ProblemProof {
     const Dim depth = floordiv(dim(at::c), Dim(p.groups));
     summed_ = p.x;
     whole_groups(p);
+    if (p.up != std::array<std::int64_t, 2>{1, 1})
+      require(has_up_kernel(p), "a transposed convolution of these sizes has no kernel");
     operand_or_prologue(0, p.x_computed, p.x, {dim(at::n), dim(at::c), dim(at::h), dim(at::w)},
                         at::x_strides);
     if (p.w_packed) {
@@ -208,6 +210,15 @@ class ProblemProof {
     }
     work(kernels::conv2d_grid(p, n, o, oh, ow),
          kernels::conv2d_scratch_bytes(p, depth * dim(at::kh) * dim(at::kw)));
+  }
+
+  bool has_up_kernel(const problems::Conv2dProblem& p) {
+    namespace at = problems::conv2d_dims;
+    const auto channels = dim(at::c).as_const(), rows = dim(at::kh).as_const(),
+               columns = dim(at::kw).as_const();
+    return channels && rows && columns && p.groups == 1 && p.pad[0] >= 0 && p.pad[1] >= 0 &&
+           problems::has_up_kernel(*channels, *rows, *columns, {p.up[0], p.up[1]},
+                                   {p.pad[0], p.pad[1]});
   }
 
   // Kernels of integers do not look for borders.

@@ -329,6 +329,7 @@ void run_passes(Graph& graph, const CompileOptions& options, const Target& targe
     pass_options.disabled.push_back("quantised-products");
     pass_options.enabled.push_back("quantised-products-of-few-rows");
     pass_options.enabled.push_back("expand-quantised-products");
+    pass_options.disabled.push_back("select-transposed-convolutions");
   }
   for (const FrozenInput& input : options.frozen)
     if (input.contents) pass_options.settings.frozen_inputs.push_back(input.graph_input);

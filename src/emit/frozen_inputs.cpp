@@ -48,8 +48,8 @@ void FrozenInputs::pack_operand(ops::ProblemLaunch& plan, int k, program::Launch
   auto [found, added] = packed_.try_emplace(key, -1);
   if (added) {
     const BufferDesc& from = state_.program.buffers[static_cast<std::size_t>(operand.buffer)];
-    const auto element = static_cast<std::int64_t>(size_of(packed->dtype));
-    const std::int64_t bytes = packed->elements * element;
+    const auto element = static_cast<std::int64_t>(size_of(from.dtype));
+    const std::int64_t bytes = packed->elements * static_cast<std::int64_t>(size_of(packed->dtype));
     compile_detail::FrozenSlot slot{
         from.slot,
         compile_detail::FrozenSlot::Packing{plan.problem, operand.offset.constant() * element,

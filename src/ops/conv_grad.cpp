@@ -9,6 +9,7 @@
 #include "ops/core/families.hpp"
 #include "ops/core/samples.hpp"
 #include "ops/problem_rules.hpp"
+#include "problems/conv2d.hpp"
 
 namespace gex::ops {
 
@@ -28,8 +29,8 @@ struct Border {
   Dim low, high;  // zeros before and after; negative: cropped
 };
 
-// conv2d with stride one over x with a border. Equal borders are the kernel's own padding; if one
-// side is wider, the surplus of the result is cut off, which is cheaper than a copy of x.
+// conv2d with stride one over x with a border. Equal borders are the op's own padding; others are a
+// pad, which the kernel takes as its border (conv_image) if no side is cropped.
 Value* correlate(Graph& g, Value* x, Value* w, const ConvTranspose& form, const Ints& dilation,
                  const Border (&border)[2]) {
   Conv attrs;
@@ -37,14 +38,10 @@ Value* correlate(Graph& g, Value* x, Value* w, const ConvTranspose& form, const 
   attrs.groups = form.groups;
   attrs.wide = form.wide;
   Dims low(4), high(4);
-  Dim sizes[2];
   for (std::size_t k = 0; k < 2; ++k) {
-    const Dim taps = w->type().shape[k + 2];
-    sizes[k] =
-        x->type().shape[k + 2] + border[k].low + border[k].high - Dim(dilation[k]) * (taps - 1);
     const auto l = border[k].low.as_const(), h = border[k].high.as_const();
-    if (l && h && *l >= 0 && *h >= 0) {
-      attrs.padding[k] = std::max(*l, *h);
+    if (l && h && *l == *h && *l >= 0) {
+      attrs.padding[k] = *l;
     } else {
       low[k + 2] = border[k].low;
       high[k + 2] = border[k].high;
@@ -52,13 +49,7 @@ Value* correlate(Graph& g, Value* x, Value* w, const ConvTranspose& form, const 
   }
   const Dims none(4);
   if (low != none || high != none) x = pad(g, x, low, high);
-  Value* y = conv2d(g, x, w, attrs);
-  for (std::size_t k = 0; k < 2; ++k) {
-    if (attrs.padding[k] == 0) continue;
-    y = slice(g, y, static_cast<std::int64_t>(k) + 2, Dim(attrs.padding[k]) - border[k].low,
-              sizes[k]);
-  }
-  return y;
+  return conv2d(g, x, w, attrs);
 }
 
 // Results y = start, start+stride, ... of one axis: they read the taps phase, phase+stride, ... at
@@ -245,6 +236,33 @@ Type transpose_type(const InferContext& c) {
   return Type::tensor(dtype, {x[0], w[1] * Dim(a.groups), a.size[0], a.size[1]});
 }
 
+bool takes_transposed_kernel(const Shape& w, const ConvTranspose& form) {
+  const auto channels = w[0].as_const(), rows = w[2].as_const(), columns = w[3].as_const();
+  if (!channels || !rows || !columns || form.groups != 1 || form.dilation != Ints{1, 1})
+    return false;
+  return (form.stride[0] > 1 || form.stride[1] > 1) &&
+         problems::has_up_kernel(*channels, *rows, *columns, {form.stride[0], form.stride[1]},
+                                 {form.padding[0], form.padding[1]});
+}
+
+// Steps of one become a plain convolution.
+Type transposed_type(const InferContext& c) {
+  const Type type = transpose_type(c);
+  if (!takes_transposed_kernel(c.in(1).shape, c.as<ConvTranspose>())) {
+    fail(ErrorCode::invalid_argument, "conv2d_transposed: weights ", c.in(1),
+         ": there must be one group, dilations of 1, a step above 1 and constant weights of a size "
+         "that the kernel takes; conv_transpose2d takes any");
+  }
+  return type;
+}
+
+std::vector<Value*> expand_transposed(Graph& g, const Node& n) {
+  const auto form = n.as<ConvTranspose>();
+  Value* w = swap_channels(g, n.input(1), form.groups);
+  const Shape& taps = w->type().shape;
+  return {transpose_by_phases(g, n.input(0), w, form, {taps[2].constant(), taps[3].constant()})};
+}
+
 Type input_grad_type(const InferContext& c) {
   const Type type = transpose_type(c);
   const auto a = c.as<ConvTranspose>();
@@ -300,7 +318,34 @@ Type weight_grad_type(const InferContext& c) {
   return Type::tensor(c.in(0).dtype, {grad[1], floordiv(x[1], a.groups), a.kernel[0], a.kernel[1]});
 }
 
+void register_transposed() {
+  Definition("conv2d_transposed",
+             "conv_transpose2d with steps, of one group and few taps, as one kernel.")
+      .in({"x", "weight"})
+      .attrs<ConvTranspose>()
+      .traits(Trait::pure | Trait::contraction)
+      .infer_one(transposed_type)
+      .expand(expand_transposed)
+      .problem(conv2d_transposed_rule())
+      .sample([] {
+        const Dim s = sample_size();
+        return OpSample{
+            {data({Dim(2), Dim(5), s + 1, Dim(3)}), data({Dim(5), Dim(3), Dim(4), Dim(3)})},
+            {{"stride", Ints{2, 3}}, {"padding", Ints{1, 0}}, {"size", Dims{s * 2 + 3, Dim(10)}}},
+            {}};
+      })
+      .define();
+}
+
 }  // namespace
+
+bool has_transposed_kernel(const Node& node) {
+  return takes_transposed_kernel(node.input(1)->type().shape, node.as<ConvTranspose>());
+}
+
+Value* conv2d_transposed(Graph& g, const Node& node) {
+  return apply(g, "conv2d_transposed", {node.input(0), node.input(1)}, node.as<ConvTranspose>());
+}
 
 Value* spread_with_zeros(Graph& g, Value* x, std::int64_t axis, std::int64_t step) {
   if (step == 1) return x;
@@ -343,6 +388,7 @@ void register_conv_grad() {
             {}};
       })
       .define();
+  register_transposed();
   Definition("conv2d_input_grad",
              "conv_transpose2d of narrow groups with few taps and steps of two.")
       .in({"x", "weight"})

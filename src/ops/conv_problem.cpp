@@ -71,6 +71,28 @@ ProblemLaunch conv2d_launch(ProblemContext& c) {
   return launch;
 }
 
+ProblemLaunch conv2d_transposed_launch(ProblemContext& c) {
+  const Type& x_type = c.node.input(0)->type();
+  const Type& w_type = c.node.input(1)->type();
+  const Type& y_type = c.node.output()->type();
+  const auto attrs = c.node.as<ConvTranspose>();
+  StridedOperand x = c.operand(0), w = c.operand(1);
+  std::swap(w.strides[0], w.strides[1]);  // [C, O, KH, KW]
+  Conv plane;
+  plane.padding = attrs.padding;
+  problems::Conv2dProblem problem = conv_problem(
+      plane, x_type.dtype, w_type.dtype, c.has_epilogue ? accumulated(y_type.dtype) : y_type.dtype);
+  for (std::size_t k = 0; k < 2; ++k) problem.up[k] = attrs.stride[k];
+  problem.x_computed = problems::contains(c.computed, 0);
+  ProblemLaunch launch;
+  launch.problem = problem;
+  launch.dims = conv_dims({x_type.shape, x.strides}, {w_type.shape, w.strides},
+                          {y_type.shape, result_strides(c.node)});
+  launch.work = x_type.numel() * taps_of(w_type.shape);
+  launch.operands = {std::move(x), std::move(w)};
+  return launch;
+}
+
 ProblemLaunch integer_conv2d_launch(ProblemContext& c) {
   const Type& x_type = c.node.input(0)->type();
   const Type& w_type = c.node.input(1)->type();
@@ -129,6 +151,8 @@ std::vector<int> conv2d_computable(const Node& node) {
   return {0};
 }
 
+std::vector<int> first_operand(const Node&) { return {0}; }
+
 std::int64_t image_reads(const Node&, int, const CostModel& costs) {
   return costs.conv_image_reads;
 }
@@ -162,6 +186,15 @@ ProblemRule conv2d_rule() {
   rule.epilogue = true;
   rule.packed = 1;
   rule.prologues = {.operands = conv2d_computable, .times_read = image_reads, .whole_rows = false};
+  return rule;
+}
+
+ProblemRule conv2d_transposed_rule() {
+  ProblemRule rule;
+  rule.launch = conv2d_transposed_launch;
+  rule.epilogue = true;
+  rule.packed = 1;
+  rule.prologues = {.operands = first_operand, .times_read = image_reads, .whole_rows = false};
   return rule;
 }
 

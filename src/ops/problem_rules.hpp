@@ -7,6 +7,7 @@ namespace gex::ops {
 
 ProblemRule matmul_rule();
 ProblemRule conv2d_rule();
+ProblemRule conv2d_transposed_rule();
 ProblemRule conv2d_weight_grad_rule();
 ProblemRule conv2d_input_grad_rule();
 ProblemRule integer_matmul_rule();

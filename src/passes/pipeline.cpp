@@ -21,6 +21,7 @@
 #include "passes/simplify_views.hpp"
 #include "passes/sink_transposes.hpp"
 #include "passes/split_reductions.hpp"
+#include "passes/transposed_convolutions.hpp"
 
 namespace gex::passes {
 
@@ -64,6 +65,7 @@ const std::vector<Pass>& builtin_passes() {
       {"clip-constants", "constants beyond a narrower float's range become its largest number",
        Stage::middle, kOnRequest, clip_constants},
       {"fold", "computes what depends only on constants", Stage::middle, 1, fold_constants},
+      select_transposed_convolutions(),
       {"inline-control", "replaces if and while with a known condition", Stage::middle, 1,
        inline_control},
       {"cse", "merges nodes that compute the same", Stage::middle, 2, merge_equal_nodes},

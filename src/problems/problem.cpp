@@ -20,7 +20,7 @@ void fields_of(Visit& visit, AnyProblem& p) {
     each(p.a, p.b, p.c, p.b_packed, p.any_rows, p.computed, p.keep_subnormals);
   } else if constexpr (std::is_same_v<P, Conv2dProblem>) {
     each(p.x, p.w, p.y, p.stride[0], p.stride[1], p.dilation[0], p.dilation[1], p.pad[0], p.pad[1],
-         p.groups, p.w_packed, p.winograd, p.x_computed);
+         p.up[0], p.up[1], p.groups, p.w_packed, p.winograd, p.x_computed);
   } else if constexpr (std::is_same_v<P, Conv2dWeightGradProblem> ||
                        std::is_same_v<P, Conv2dInputGradProblem>) {
     fields_of(visit, p.conv);

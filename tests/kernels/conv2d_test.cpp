@@ -51,8 +51,8 @@ std::string describe(const Case& t) {
   const auto& p = t.problem;
   return str(p.x, "*", p.w, "->", p.y, " n ", t.n, " c ", t.c, " h ", t.h, " w ", t.w, " o ", t.o,
              " kernel ", t.kh, "x", t.kw, " stride ", p.stride[0], "x", p.stride[1], " pad ",
-             p.pad[0], "x", p.pad[1], " dilation ", p.dilation[0], "x", p.dilation[1], " groups ",
-             p.groups);
+             p.pad[0], "x", p.pad[1], " dilation ", p.dilation[0], "x", p.dilation[1], " up ",
+             p.up[0], "x", p.up[1], " groups ", p.groups);
 }
 
 class Conv2d : public testing::TestWithParam<const kernels::Variant*> {
@@ -62,16 +62,16 @@ class Conv2d : public testing::TestWithParam<const kernels::Variant*> {
   // Weights packed ahead of time change nothing.
   void check_packed(const Case& t, Operands& v, const HostTensor& whole) {
     Conv2dProblem p = t.problem;
-    const auto groups = p.groups;
-    const kernels::ConvSizes sizes =
-        kernels::conv_sizes(p.x, {p.stride[0], p.stride[1]}, {p.dilation[0], p.dilation[1]},
-                            {p.pad[0], p.pad[1]}, groups, false, v.dims.data());
+    const kernels::ConvSizes sizes = kernels::conv_sizes(
+        p.x, {p.stride[0], p.stride[1]}, {p.dilation[0], p.dilation[1]}, {p.pad[0], p.pad[1]},
+        {p.up[0], p.up[1]}, p.groups, false, v.dims.data());
+    const DType source = p.w;
+    if (p.x != DType::f64 && source != DType::f64) p.w = DType::f32;
     p.winograd = sizes.winograd_pays();
     if (!conv2d_packs_weights(p, sizes)) return;
     ++packed_cases;
-    std::vector<i64> dims = {t.o, t.c / groups, t.kh, t.kw};
-    dims.insert(dims.end(), v.ws.begin(), v.ws.end());
-    dims.push_back(p.winograd ? 1 : 0);
+    const std::vector<i64> dims =
+        conv2d_pack_dims(p, source, sizes, std::span<const i64, 4>(v.ws.data(), 4));
     HostTensor packed =
         random_tensor(rng, p.w, conv2d_packed_elements(p, t.o, sizes.depth()).constant());
     run_in_steps(make_conv2d_pack(p, GetParam()), {v.w.data(), packed.data()}, dims,
@@ -200,7 +200,7 @@ TEST_P(Conv2d, pixels_as_rows) {
          .kh = 3,
          .kw = 3,
          .w_order = {0, 2, 3, 1}});
-  EXPECT_EQ(packed_cases, 6);
+  EXPECT_EQ(packed_cases, 7);
 }
 
 // Whole and partial tiles, channels and rows of tiles that are split into blocks; borders of any
@@ -223,7 +223,59 @@ TEST_P(Conv2d, three_by_three_by_winograd) {
          .x_order = {0, 2, 3, 1},
          .w_order = {0, 2, 3, 1},
          .y_order = {0, 2, 3, 1}});
-  EXPECT_EQ(winograd_cases, 6);
+  for (const DType d : {DType::bf16, DType::f16})
+    check({.problem = {.x = d, .w = d, .y = d, .pad = {1, 1}},
+           .c = 35,
+           .h = 19,
+           .w = 33,
+           .o = 48,
+           .kh = 3,
+           .kw = 3});
+  EXPECT_EQ(winograd_cases, 8);
+}
+
+TEST_P(Conv2d, transposed_phase_by_phase) {
+  const Conv2dProblem twice = {.pad = {1, 1}, .up = {2, 2}};
+  check({.problem = twice, .n = 2, .c = 33, .h = 5, .w = 7, .o = 40, .kh = 4, .kw = 4});
+  // Phases with different numbers of taps, with none, and results beyond the last window.
+  check(
+      {.problem = twice, .c = 9, .h = 6, .w = 20, .o = 17, .kh = 3, .kw = 3, .pad_after = {0, 0}});
+  check({.problem = {.up = {3, 2}}, .c = 5, .h = 4, .w = 9, .o = 33, .kh = 2, .kw = 1});
+  check(
+      {.problem = {.pad = {4, 0}, .up = {2, 3}}, .c = 7, .h = 9, .w = 4, .o = 8, .kh = 5, .kw = 5});
+  // Rows of the result that are longer than a window; one step of one; more than one copy holds.
+  check({.problem = {.pad = {0, 4}, .up = {1, 8}},
+         .c = 24,
+         .h = 1,
+         .w = 90,
+         .o = 12,
+         .kh = 1,
+         .kw = 16});
+  check({.problem = twice, .c = 8, .h = 3, .w = 500, .o = 16, .kh = 4, .kw = 4});
+  check({.problem = {.up = {2, 2}}, .c = 600, .h = 12, .w = 14, .o = 35, .kh = 4, .kw = 4});
+  // Channels last, a border after the last pixel alone, other numbers.
+  check({.problem = {.pad = {0, 1}, .up = {2, 2}},
+         .n = 2,
+         .c = 18,
+         .h = 7,
+         .w = 6,
+         .o = 9,
+         .kh = 3,
+         .kw = 4,
+         .pad_after = {2, 0},
+         .x_order = {0, 2, 3, 1},
+         .w_order = {1, 0, 2, 3},
+         .y_order = {0, 2, 3, 1}});
+  for (const DType d : {DType::bf16, DType::f64})
+    check({.problem = {.x = d, .w = d, .y = d, .pad = {1, 1}, .up = {2, 2}},
+           .c = 20,
+           .h = 9,
+           .w = 8,
+           .o = 24,
+           .kh = 4,
+           .kw = 4});
+  EXPECT_EQ(packed_cases, 10);
+  EXPECT_EQ(computed_cases, 8);
 }
 
 // 1x1 kernels over planes of whole and partial vectors, read where they lie.

@@ -1,5 +1,6 @@
 #include "backend/cpu/cpu_backend.hpp"
 
+#include <array>
 #include <cstdlib>
 #include <string_view>
 
@@ -126,18 +127,21 @@ std::optional<PackedOperand> pack_weights(Conv2dProblem& problem,
   const auto sizes = kernels::conv2d_constant_sizes(problem, launch_dims);
   if (!sizes) return std::nullopt;
   Conv2dProblem packed = problem;
+  // 16-bit numbers are widened ahead of time.
+  if (problem.x != DType::f64 && (problem.w == DType::f16 || problem.w == DType::bf16))
+    packed.w = DType::f32;
   packed.winograd = options.winograd && sizes->winograd_pays();
   if (!kernels::conv2d_packs_weights(packed, *sizes)) return std::nullopt;
   packed.w_packed = true;
+  const DType source = problem.w;
   problem = packed;
+  std::array<std::int64_t, 4> strides{};
+  for (std::size_t k = 0; k < 4; ++k) strides[k] = launch_dims[at::w_strides + k].constant();
   const Dim out = launch_dims[at::o];
-  std::vector<std::int64_t> dims = {out.constant(), sizes->in, sizes->kernel_h, sizes->kernel_w};
-  for (int k = 0; k < 4; ++k)
-    dims.push_back(launch_dims[static_cast<std::size_t>(at::w_strides + k)].constant());
-  dims.push_back(problem.winograd ? 1 : 0);
   return PackedOperand{str("conv2d ", problem.groups), problem.w,
                        kernels::conv2d_packed_elements(problem, out, sizes->depth()).constant(),
-                       std::move(dims), kernels::conv2d_pack_grid(problem, out).constant()};
+                       kernels::conv2d_pack_dims(problem, source, *sizes, strides),
+                       kernels::conv2d_pack_grid(problem, out).constant()};
 }
 
 class CpuBackend final : public Backend {

@@ -50,7 +50,12 @@ struct Task {
   }
   GEX_METHOD Acc right(i64 k, i64 col) const {
     const Place t = place_of(k, s.taps_y, s.taps_x), p = place_of(col, s.out_height, s.out_width);
-    const i64 y = p.y * kStepY - kPadY + t.y * kDilationY, x = p.x * kStepX - kPadX + t.x * kDilationX;
+    i64 y = p.y * kStepY - kPadY + t.y * kDilationY, x = p.x * kStepX - kPadX + t.x * kDilationX;
+    if (kUpY > 1 || kUpX > 1) {
+      y = p.y + kPadY - t.y, x = p.x + kPadX - t.x;
+      if (y % kUpY != 0 || x % kUpX != 0) return (Acc)0;
+      y /= kUpY, x /= kUpX;
+    }
     if (y < 0 || x < 0 || y >= s.height || x >= s.width) return (Acc)0;
     return image(p.outer * s.x[0] + (group * group_in + t.outer) * s.x[1] + y * s.x[2] + x * s.x[3]);
   }
@@ -165,6 +170,8 @@ KernelText conv_text(const problems::Conv2dProblem& p, const Form& form,
   out.constant("kDilationX", p.dilation[1]);
   out.constant("kPadY", p.pad[0]);
   out.constant("kPadX", p.pad[1]);
+  out.constant("kUpY", p.up[0]);
+  out.constant("kUpX", p.up[1]);
   out.constant("kGroups", p.groups);
   out.constant("kMultiprocessors", limits.multiprocessors);
   out.constant("kRightByDepth", form.right_by_depth ? 1 : 0);

@@ -98,4 +98,9 @@ bool is_conv_border(const Node& node);
 // The input of a conv2d, without such a border.
 Value* conv_image(const Node& conv);
 
+// Whether the kernel for transposed convolutions can compute a conv_transpose2d, and the node of
+// that kernel with its operands.
+bool has_transposed_kernel(const Node& node);
+Value* conv2d_transposed(Graph& g, const Node& node);
+
 }  // namespace gex::ops

@@ -23,6 +23,7 @@ Conv2dContext context_of(const Conv2dProblem& p) {
           {p.stride[0], p.stride[1]},
           {p.dilation[0], p.dilation[1]},
           {p.pad[0], p.pad[1]},
+          {p.up[0], p.up[1]},
           p.groups,
           p.w_packed,
           p.winograd,
@@ -31,11 +32,18 @@ Conv2dContext context_of(const Conv2dProblem& p) {
           {}};
 }
 
+bool is_transposed(const Conv2dProblem& p) { return p.up != std::array<std::int64_t, 2>{1, 1}; }
+
 void check_geometry(const Conv2dProblem& p) {
   for (int i = 0; i < 2; ++i)
     if (p.stride[i] < 1 || p.dilation[i] < 1)
       fail(ErrorCode::invalid_argument, "conv2d: stride and dilation must be at least 1, got ",
            p.stride[i], " and ", p.dilation[i]);
+  for (int i = 0; i < 2 && is_transposed(p); ++i)
+    if (p.up[i] < 1 || p.stride[i] != 1 || p.dilation[i] != 1 || p.groups != 1)
+      fail(ErrorCode::invalid_argument,
+           "conv2d: a transposed convolution has strides and dilations of 1 and one group, got ",
+           p.stride[i], ", ", p.dilation[i], " and ", p.groups);
   if (p.groups < 1)
     fail(ErrorCode::invalid_argument, "conv2d: groups must be at least 1, got ", p.groups);
 }
@@ -79,7 +87,7 @@ std::optional<ConvSizes> conv2d_constant_sizes(const Conv2dProblem& p,
     d[static_cast<std::size_t>(k)] = dim.as_const().value_or(0);
   }
   return conv_sizes(p.x, {p.stride[0], p.stride[1]}, {p.dilation[0], p.dilation[1]},
-                    {p.pad[0], p.pad[1]}, p.groups, p.x_computed, d.data());
+                    {p.pad[0], p.pad[1]}, {p.up[0], p.up[1]}, p.groups, p.x_computed, d.data());
 }
 
 bool conv2d_packs_weights(const Conv2dProblem& problem, const ConvSizes& sizes) {
@@ -88,6 +96,18 @@ bool conv2d_packs_weights(const Conv2dProblem& problem, const ConvSizes& sizes) 
 
 Dim conv2d_pack_grid(const Conv2dProblem& problem, Dim out_channels) {
   return ceildiv(floordiv(out_channels, problem.groups), panel_channels(problem)) * problem.groups;
+}
+
+std::vector<std::int64_t> conv2d_pack_dims(const Conv2dProblem& p, DType source,
+                                           const ConvSizes& sizes,
+                                           std::span<const std::int64_t, 4> w_strides) {
+  std::vector<std::int64_t> dims = {sizes.out * p.groups, sizes.in, sizes.kernel_h, sizes.kernel_w};
+  dims.insert(dims.end(), w_strides.begin(), w_strides.end());
+  dims.push_back(p.winograd ? 1 : 0);
+  for (const auto& values : {p.up, p.pad})
+    for (const std::int64_t value : values) dims.push_back(is_transposed(p) ? value : 0);
+  dims.push_back(static_cast<std::int64_t>(source));
+  return dims;
 }
 
 Dim conv2d_packed_elements(const Conv2dProblem& problem, Dim out_channels, Dim depth) {

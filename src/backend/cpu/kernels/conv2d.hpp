@@ -1,9 +1,10 @@
 #pragma once
 // The convolution of problems/conv2d.hpp on the CPU, as an implicit matmul with a packed column
-// matrix. The epilogue is called for segments of one [OH*OW] plane.
+// matrix. The epilogue is called for segments of one [OH*OW] plane, or for some whole planes.
 
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "backend/cpu/kernels/conv_tiles.hpp"
 #include "backend/cpu/kernels/epilogue.hpp"
@@ -32,13 +33,18 @@ program::Callable make_conv2d(const Conv2dProblem& problem, const Attached& atta
 std::optional<ConvSizes> conv2d_constant_sizes(const Conv2dProblem& problem,
                                                std::span<const Dim> launch_dims);
 
-// Frozen weights packed ahead of time, if their dtype is that of the accumulators and the kernel
-// would otherwise pack them in each call: panels
+// Frozen weights packed ahead of time as numbers of the accumulators' dtype, if the kernel would
+// otherwise pack them in each call: panels
 // [groups][ceil(O/groups/panel)][C/groups*kh*kw][panel]; or, if the problem says winograd,
-// transformed weights [ceil(O/panel)][kWinogradPositions][C][panel]. Launch: buffers [W, packed],
+// transformed weights [ceil(O/panel)][kWinogradPositions][C][panel]; or, of a transposed
+// convolution, [ceil(O/panel)][phase][C][taps of the phase][panel]. Launch: buffers [W, packed],
 // dims conv_pack_dims, no scratch.
 bool conv2d_packs_weights(const Conv2dProblem& problem, const ConvSizes& sizes);
 Dim conv2d_pack_grid(const Conv2dProblem& problem, Dim out_channels);
+// For weights of dtype `source` with these strides.
+std::vector<std::int64_t> conv2d_pack_dims(const Conv2dProblem& problem, DType source,
+                                           const ConvSizes& sizes,
+                                           std::span<const std::int64_t, 4> w_strides);
 // For weights of `depth` elements for each output channel.
 Dim conv2d_packed_elements(const Conv2dProblem& problem, Dim out_channels, Dim depth);
 program::Callable make_conv2d_pack(const Conv2dProblem& problem, const Variant* variant = nullptr);

@@ -73,15 +73,19 @@ GEX_IN_EVERY_VARIANT constexpr std::int64_t winograd_tiles_at_once(std::int64_t 
   return kWinogradSpace / tile;
 }
 
+// Form::transposed: elements of the copy of some pixels; results of a channel at a time follow it.
+inline constexpr std::int64_t kUpImage = problems::kMostUpPixels;
+static_assert(problems::kMostUpDepth == kConvDepth && kUpImage < kConvImage);
+
 // The sizes of one group that determine the form of a convolution.
 struct ConvSizes {
   std::int64_t in, out, height, width, kernel_h, kernel_w, out_h, out_w;
-  std::int64_t stride[2], dilation[2], pad[2];
-  bool copied;     // the input is narrower than the accumulators, or computed
-  bool computed;   // by a prologue: it is not in memory
-  bool adjacent;   // the pixels of an input row are adjacent
-  bool dense;      // and its rows are: a plane is one run of pixels
-  bool plain_f32;  // an f32 image in memory, a single group
+  std::int64_t stride[2], dilation[2], pad[2], up[2];
+  bool copied;       // the input is narrower than the accumulators, or computed
+  bool computed;     // by a prologue: it is not in memory
+  bool adjacent;     // the pixels of an input row are adjacent
+  bool dense;        // and its rows are: a plane is one run of pixels
+  bool sums_of_f32;  // of an image in memory and a single group
   std::int64_t groups;
 
   GEX_IN_EVERY_VARIANT constexpr std::int64_t depth() const { return in * kernel_h * kernel_w; }
@@ -224,8 +228,11 @@ struct ConvSizes {
     return can(Form::winograd) && winograd_cost() < 0.9 * direct_cost();
   }
 
+  GEX_IN_EVERY_VARIANT constexpr bool is_transposed() const { return up[0] > 1 || up[1] > 1; }
+
   GEX_IN_EVERY_VARIANT constexpr bool can(Form form) const {
     const std::int64_t taps = kernel_h * kernel_w;
+    if (is_transposed() != (form == Form::transposed)) return false;
     switch (form) {
       case Form::pixels:
         return depth() > 0 && depth() <= kConvDepth &&
@@ -246,13 +253,16 @@ struct ConvSizes {
                out * in * taps <= kDirectWeights;
       case Form::winograd:
         return kernel_h == 3 && kernel_w == 3 && stride[0] == 1 && stride[1] == 1 &&
-               dilation[0] == 1 && dilation[1] == 1 && plain_f32 && in > 0 &&
+               dilation[0] == 1 && dilation[1] == 1 && sums_of_f32 && in > 0 &&
                winograd_tiles_at_once(in) >= 1;
+      case Form::transposed:
+        return groups == 1 && problems::has_up_kernel(in, kernel_h, kernel_w, up, pad);
       default:
         return form == Form::columns;
     }
   }
   GEX_IN_EVERY_VARIANT constexpr Form by_rule() const {
+    if (is_transposed()) return Form::transposed;
     if (can(Form::channels) && channels_pay()) return Form::channels;
     if (can(Form::rows)) return Form::rows;
     if (!is_thin() && can(Form::product) && product_pays()) return Form::product;
@@ -267,6 +277,7 @@ struct ConvSizes {
 GEX_IN_EVERY_VARIANT constexpr ConvSizes conv_sizes(DType x, const std::int64_t (&stride)[2],
                                                     const std::int64_t (&dilation)[2],
                                                     const std::int64_t (&pad)[2],
+                                                    const std::int64_t (&up)[2],
                                                     std::int64_t groups, bool computed,
                                                     const std::int64_t* dims) {
   namespace at = conv2d_dims;
@@ -281,11 +292,12 @@ GEX_IN_EVERY_VARIANT constexpr ConvSizes conv_sizes(DType x, const std::int64_t 
           {stride[0], stride[1]},
           {dilation[0], dilation[1]},
           {pad[0], pad[1]},
+          {up[0], up[1]},
           computed || (x != DType::f64 && x != DType::f32),
           computed,
           dims[at::x_strides + 3] == 1,
           dims[at::x_strides + 3] == 1 && dims[at::x_strides + 2] == dims[at::w],
-          x == DType::f32 && groups == 1 && !computed,
+          x != DType::f64 && groups == 1 && !computed,
           groups};
 }
 

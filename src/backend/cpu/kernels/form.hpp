@@ -29,11 +29,13 @@ enum class Form : std::uint8_t {
   winograd,     // 3x3 kernels with transformed weights
   shifts,       // few channels: a matmul of weights with shifted rows of the image
   channels,     // depthwise: a channel in each lane
+  transposed,   // a transposed convolution, as pixels for each remainder by the steps
 };
 
 // Whether a convolution in this form can read weights that were packed ahead of time.
 GEX_IN_EVERY_VARIANT constexpr bool reads_panels(Form form) {
-  return form == Form::pixels || form == Form::product || form == Form::shifts;
+  return form == Form::pixels || form == Form::product || form == Form::shifts ||
+         form == Form::transposed;
 }
 
 struct Variant;

@@ -24,6 +24,9 @@ enum : int {
   kw,
   w_strides,                 // o, c, kh, kw
   winograd = w_strides + 4,  // 1: transformed weights, see conv2d_packed_elements
+  up,                        // height, width: those of a transposed convolution, else 0
+  pad = up + 2,              // likewise
+  source = pad + 2,          // DType of W; the packed weights have that of the problem
   count,
 };
 }

@@ -14,9 +14,9 @@ namespace {
 
 using i64 = std::int64_t;
 
-constexpr const char* kFormNames[] = {"by_rule",     "packed",   "in_place", "turned",  "few_rows",
-                                      "few_columns", "pixels",   "rows",     "direct",  "columns",
-                                      "product",     "winograd", "shifts",   "channels"};
+constexpr const char* kFormNames[] = {
+    "by_rule", "packed",  "in_place", "turned",   "few_rows", "few_columns", "pixels",    "rows",
+    "direct",  "columns", "product",  "winograd", "shifts",   "channels",    "transposed"};
 
 MatmulSizes sizes_of(const MatmulProblem& p, std::span<const i64> dims) {
   return matmul_sizes(p.a, p.b, p.b_packed, p.any_rows, p.computed != 0, dims.data());
@@ -26,7 +26,8 @@ ConvSizes sizes_of(const Conv2dProblem& p, std::span<const i64> dims) {
   const i64 stride[] = {p.stride[0], p.stride[1]};
   const i64 dilation[] = {p.dilation[0], p.dilation[1]};
   const i64 pad[] = {p.pad[0], p.pad[1]};
-  return conv_sizes(p.x, stride, dilation, pad, p.groups, p.x_computed, dims.data());
+  const i64 up[] = {p.up[0], p.up[1]};
+  return conv_sizes(p.x, stride, dilation, pad, up, p.groups, p.x_computed, dims.data());
 }
 
 // The form that the heuristic selects with vectors of this many bytes.
@@ -55,7 +56,7 @@ std::vector<Form> forms(const Conv2dProblem& p, std::span<const i64> dims) {
   if (p.winograd) return {Form::winograd};
   std::vector<Form> found;
   for (Form form : {Form::product, Form::pixels, Form::shifts, Form::channels, Form::rows,
-                    Form::direct, Form::columns})
+                    Form::direct, Form::columns, Form::transposed})
     if (sizes.can(form) && (reads_panels(form) || !p.w_packed)) found.push_back(form);
   return found;
 }

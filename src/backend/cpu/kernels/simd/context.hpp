@@ -40,7 +40,7 @@ struct MatmulContext {
 
 struct Conv2dContext {
   DType x, w, y;
-  std::int64_t stride[2], dilation[2], pad[2], groups;
+  std::int64_t stride[2], dilation[2], pad[2], up[2], groups;
   bool w_packed, winograd;
   Form form;
   EpilogueCall epilogue;

@@ -1,9 +1,9 @@
 #pragma once
 // Y[image] = W * X[image] per group, in one of the forms of form.hpp: narrow groups row by row or
-// channel by channel; thin groups directly, plane by plane where they step by one pixel; few
-// channels as weights times pixels; most others as pixels times channels; the few that don't fit
-// there as a product of W[o][c*kh*kw] with the columns that each output pixel reads, gathered while
-// a panel is packed.
+// channel by channel; thin groups directly, plane by plane where they step by one pixel; transposed
+// convolutions phase by phase; few channels as weights times pixels; most others as pixels times
+// channels; the few that don't fit there as a product of W[o][c*kh*kw] with the columns that each
+// output pixel reads, gathered while a panel is packed.
 
 #include "backend/cpu/kernels/pack_dims.hpp"
 #include "backend/cpu/kernels/simd/columns.hpp"
@@ -13,6 +13,7 @@
 #include "backend/cpu/kernels/simd/conv2d_planes.hpp"
 #include "backend/cpu/kernels/simd/conv2d_rows.hpp"
 #include "backend/cpu/kernels/simd/conv2d_shifts.hpp"
+#include "backend/cpu/kernels/simd/conv2d_transposed.hpp"
 #include "backend/cpu/kernels/simd/conv2d_winograd.hpp"
 #include "backend/cpu/kernels/simd/gemm.hpp"
 
@@ -52,7 +53,8 @@ struct Conv2d {
         xs(d + conv2d_dims::x_strides),
         ws(d + conv2d_dims::w_strides),
         ys(d + conv2d_dims::y_strides),
-        sizes(conv_sizes(c.x, c.stride, c.dilation, c.pad, c.groups, c.prologue.fn != nullptr, d)),
+        sizes(conv_sizes(c.x, c.stride, c.dilation, c.pad, c.up, c.groups, c.prologue.fn != nullptr,
+                         d)),
         form(form_of(c, sizes)),
         rows(columns, c, scratch, group_in, group_out),
         planes(columns, c, scratch, group_in, group_out) {}
@@ -65,11 +67,14 @@ struct Conv2d {
     return c.w_packed && !reads_panels(rule) ? Form::pixels : rule;
   }
 
+  // Of one channel, or whole planes of some.
   void finish_row(const T* values, i64 image, i64 channel, i64 col, i64 count) {
     if (context.epilogue.fn) {
       epilogue.run(values, (image * dims[conv2d_dims::o] + channel) * cols + col, count);
       return;
     }
+    for (; count > cols; count -= cols, values += cols)
+      finish_row(values, image, channel++, 0, cols);
     const i64 base = image * ys[0] + channel * ys[1];
     if (ys[2] == columns.out_w * ys[3])
       return store_row(values, count, context.y, buffers[2], base + col * ys[3], ys[3]);
@@ -168,6 +173,18 @@ struct Conv2d {
     }
   }
 
+  // The units of each channel block share the windows; some may have none.
+  void run_transposed(i64 image, i64 row0, i64 row1, i64 unit0, i64 unit1, i64 col_units) {
+    PixelConv<T> pixels(columns, context, sizes, ws, reinterpret_cast<std::byte*>(scratch.tile));
+    TransposedConv<T> conv(pixels, columns, context, sizes, ws);
+    const MatrixView w = {buffers[1], context.w, 0, 0, 0};
+    const i64 windows = conv.windows();
+    conv.run(plane(image, 0), w, row0, row1, windows * unit0 / col_units,
+             windows * unit1 / col_units, [&](const T* values, i64 o, i64 col, i64 count) {
+               finish_row(values, image, o, col, count);
+             });
+  }
+
   // Whole planes, several at a time; units of the first and the last may belong to other workers.
   void run_channels(i64 begin, i64 end, i64 col_units) {
     const i64 first = begin / col_units, last = ceil_div(end, col_units);
@@ -194,6 +211,9 @@ struct Conv2d {
       if (form == Form::winograd)
         return run_winograd(batch, r0 * kConvUnitChannels,
                             smaller(r1 * kConvUnitChannels, group_out), c0, c1, col_units);
+      if (form == Form::transposed)
+        return run_transposed(batch, r0 * kConvUnitChannels,
+                              smaller(r1 * kConvUnitChannels, group_out), c0, c1, col_units);
       run_rectangle(batch, r0 * kConvUnitChannels, smaller(r1 * kConvUnitChannels, group_out),
                     c0 * kConvUnitPixels, smaller(c1 * kConvUnitPixels, cols));
     };
@@ -217,36 +237,47 @@ struct Conv2d {
 };
 
 // Weights of each group as panels [ceil(out/panel)][depth][panel], zero beyond the last channel.
-template <class T>
-void pack_conv_weights(const Conv2dContext& c, void* const* buffers, const i64* dims, i64 begin,
+template <class T, class S>
+void pack_conv_weights(const S* weights, T* packed, i64 groups, const i64* dims, i64 begin,
                        i64 end) {
   namespace at = conv_pack_dims;
-  const i64 group_out = dims[at::o] / c.groups, taps = dims[at::kh] * dims[at::kw];
+  const i64 group_out = dims[at::o] / groups, taps = dims[at::kh] * dims[at::kw];
   const i64 depth = dims[at::c] * taps, panels = ceil_div(group_out, kPanel<T>);
   const i64* s = dims + at::w_strides;
   for (i64 unit = begin; unit < end; ++unit) {
     const i64 channel = unit / panels * group_out, first = unit % panels * kPanel<T>;
     const i64 width = smaller(kPanel<T>, group_out - first);
-    const T* from = static_cast<const T*>(buffers[0]) + (channel + first) * s[0];
-    T* to = static_cast<T*>(buffers[1]) + unit * depth * kPanel<T>;
+    const S* from = weights + (channel + first) * s[0];
+    T* to = packed + unit * depth * kPanel<T>;
     for (i64 k = 0; k < depth; ++k, to += kPanel<T>) {
       const i64 tap =
           k / taps * s[1] + k / dims[at::kw] % dims[at::kh] * s[2] + k % dims[at::kw] * s[3];
-      for (i64 i = 0; i < kPanel<T>; ++i) to[i] = i < width ? from[i * s[0] + tap] : T{};
+      for (i64 i = 0; i < kPanel<T>; ++i) to[i] = i < width ? widen(from[i * s[0] + tap]) : T{};
     }
   }
+}
+
+template <class T>
+void pack_conv(i64 groups, void* const* buffers, const i64* dims, i64 begin, i64 end) {
+  namespace at = conv_pack_dims;
+  T* packed = static_cast<T*>(buffers[1]);
+  with_storage<T>(static_cast<DType>(dims[at::source]), buffers[0], [&](auto* weights) {
+    if constexpr (sizeof(T) == 4)
+      if (dims[at::winograd] != 0) return pack_winograd_weights(weights, packed, dims, begin, end);
+    if (dims[at::up] > 0)
+      pack_up_weights(weights, packed, dims, begin, end);
+    else
+      pack_conv_weights(weights, packed, groups, dims, begin, end);
+  });
 }
 
 void conv2d_pack(const void* context, void* const* buffers, const i64* dims, i64 begin, i64 end,
                  std::byte*) {
   const auto& c = *static_cast<const Conv2dContext*>(context);
-  if (dims[conv_pack_dims::winograd] != 0)
-    pack_winograd_weights(static_cast<const float*>(buffers[0]), static_cast<float*>(buffers[1]),
-                          dims, begin, end);
-  else if (c.w == DType::f64)
-    pack_conv_weights<double>(c, buffers, dims, begin, end);
+  if (c.w == DType::f64)
+    pack_conv<double>(c.groups, buffers, dims, begin, end);
   else
-    pack_conv_weights<float>(c, buffers, dims, begin, end);
+    pack_conv<float>(c.groups, buffers, dims, begin, end);
 }
 
 void conv2d(const void* context, void* const* buffers, const i64* dims, i64 begin, i64 end,

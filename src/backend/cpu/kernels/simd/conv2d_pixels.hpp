@@ -87,7 +87,8 @@ struct PixelConv {
   }
 
   // `plane`: offset of the group's first input plane; `w`: its weights.
-  // finish(values, output channel of the group, column, count).
+  // finish(values, output channel of the group, column, count): of one channel, or whole planes of
+  // some.
   template <class Finish>
   void run(i64 plane, const MatrixView& w, i64 row0, i64 row1, i64 col0, i64 col1,
            const Finish& finish) {
@@ -302,9 +303,13 @@ struct PixelConv {
         for (i64 r = 0; r < height; r += kPanel<T>) {
           const i64 width = smaller(kPanel<T>, height - r);
           multiply_pixels(pixels, count, panels + r * depth, width);
-          pack_contiguous_cols(finished, kConvPixels, width, count, tile, kPanel<T>);
-          for (i64 i = 0; i < width; ++i)
-            finish(finished + i * kConvPixels, row + r + i, col, count);
+          const bool planes = count == columns.out_h * columns.out_w;
+          const i64 stride = planes ? count : kConvPixels;
+          pack_contiguous_cols(finished, stride, width, count, tile, kPanel<T>);
+          if (planes)
+            finish(finished, row + r, i64{0}, width * count);
+          else
+            for (i64 i = 0; i < width; ++i) finish(finished + i * stride, row + r + i, col, count);
         }
       }
     }

@@ -61,6 +61,8 @@ struct ShiftConv {
   // From one channel to the next, with room for a vector after the last pixel.
   static constexpr i64 kFinishedStride = kConvPixels + kPanel<T>;
   static_assert(kMicroRows * kFinishedStride <= kConvPixels * kPanel<T>);
+  static constexpr i64 kNearElements = 24 * 1024;
+  static constexpr i64 kVectorsAtOnce = 8;  // of a row that is copied
 
   PixelConv<T>& space;  // scratch and packed weights
   const Columns<T>& columns;
@@ -77,7 +79,7 @@ struct ShiftConv {
   template <class Finish>
   void run(i64 plane, const MatrixView& w, i64 row0, i64 row1, i64 col0, i64 col1,
            const Finish& finish) const {
-    const i64 out_w = columns.out_w, most_rows = sizes.shifted_rows(out_w);
+    const i64 out_w = columns.out_w, most_rows = rows_at_once();
     const i64 most_columns = sizes.shifted_columns();
     space.packed = -1;
     for (i64 col = col0; col < col1;) {
@@ -92,6 +94,16 @@ struct ShiftConv {
       multiply(w, row0, row1, window, finish);
       col += window.rows * window.columns;
     }
+  }
+
+  // Few enough that the copy is still near when it is read, unless it would mostly be rows that the
+  // next window copies again.
+  i64 rows_at_once() const {
+    const i64 most = sizes.shifted_rows(columns.out_w), again = sizes.shift_reach(0);
+    const i64 row =
+        sizes.in * context.stride[0] * context.stride[1] * (columns.out_w + sizes.shift_reach(1));
+    const i64 near = kNearElements / larger(row, i64{1}) - again;
+    return near >= 4 * again + 4 ? smaller(most, near) : most;
   }
 
   // image[channel][remainder of the row][remainder of the column][row][column]
@@ -144,23 +156,42 @@ struct ShiftConv {
     });
   }
 
-  // The last columns first: a vector that extends into the next row is overwritten there. Of
+  // The last columns first: a vector that extends into the next row is overwritten there. The
+  // others row by row, some vectors of each at a time, because memory is read fastest in order. Of
   // columns that are sorted into two parts there is at least a vector.
   template <int kStep, class S>
   void copy_adjacent(const S* plane, const Window& w) const {
+    constexpr i64 lanes = kLanes<T>;
+    i64 end = round_up(w.copied_columns, lanes) - lanes;
+    copy_vectors<kStep>(plane, w, end, 1);
+    for (; end > 0; end -= kVectorsAtOnce * lanes) {
+      const i64 begin = larger(i64{0}, end - kVectorsAtOnce * lanes);
+      copy_vectors<kStep>(plane, w, begin, (end - begin) / lanes);
+    }
+  }
+
+  // Columns [first, first + count vectors) of all rows.
+  template <int kStep, class S>
+  GEX_INLINE void copy_vectors(const S* plane, const Window& w, i64 first, i64 count) const {
     using Taps = TapColumns<T, kStep, kStep, kVectorBytes>;
     constexpr i64 lanes = kLanes<T>;
     const i64 size = w.copied_rows * w.copied_columns;
-    for (i64 i = round_up(w.copied_columns, lanes) - lanes; i >= 0; i -= lanes) {
-      const i64 x = (w.x + i) * kStep - context.pad[1];
-      const Taps reads(-x, columns.width - x, lanes);
-      for_each_row(w, [&](i64 row, bool outside, T* to) {
-        Vec<T> values[kStep] = {};
-        if (!outside) reads.load(plane + row + x, values);
-#pragma GCC unroll 2
-        for (int part = 0; part < kStep; ++part) store(to + part * size + i, values[part]);
-      });
+    const i64 x = (w.x + first) * kStep - context.pad[1];
+    Taps reads[kVectorsAtOnce];
+    for (i64 v = 0; v < count; ++v) {
+      const i64 at = x + v * kStep * lanes;
+      reads[v] = Taps(-at, columns.width - at, lanes);
     }
+    for_each_row(w, [&](i64 row, bool outside, T* to) {
+      const S* from = plane + row + x;
+      to += first;
+      for (i64 v = 0; v < count; ++v, from += kStep * lanes, to += lanes) {
+        Vec<T> values[kStep] = {};
+        if (!outside) reads[v].load(from, values);
+#pragma GCC unroll 2
+        for (int part = 0; part < kStep; ++part) store(to + part * size, values[part]);
+      }
+    });
   }
 
   void copy_computed(i64 plane, const Window& w) const {

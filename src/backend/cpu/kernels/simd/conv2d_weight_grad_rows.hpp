@@ -21,7 +21,8 @@ struct RowWeightGrad {
         context(c),
         gs(dims + conv2d_dims::y_strides),
         images(dims[conv2d_dims::n]),
-        fits(conv_sizes(c.x, c.stride, c.dilation, c.pad, c.groups, false, dims).can(Form::rows) &&
+        fits(conv_sizes(c.x, c.stride, c.dilation, c.pad, c.up, c.groups, false, dims)
+                 .can(Form::rows) &&
              c.x == c.w && gs[3] == 1) {}
 
   // sums[tap] = the products of a channel of X with one of G, per vector lane.

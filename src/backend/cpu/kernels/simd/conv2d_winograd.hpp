@@ -104,10 +104,11 @@ struct WinogradConv {
   }
 
   void transform_inputs(i64 plane, const Block& block) {
-    const float* base = static_cast<const float*>(columns.data) + plane;
     const i64 row = (m * block.across() + 2) * lanes;
     for (i64 c = 0; c < channels; c += lanes) {
-      copy_image(base + c * columns.strides[1], smaller(i64{lanes}, channels - c), block);
+      with_storage<float>(context.x, columns.data, [&](auto* base) {
+        copy_image(base + plane + c * columns.strides[1], smaller(i64{lanes}, channels - c), block);
+      });
       float* to = inputs + c;
       for (i64 y = 0; y < block.y1 - block.y0; ++y)
         for (i64 x = 0; x < block.across(); ++x, to += channel_stride)
@@ -117,7 +118,8 @@ struct WinogradConv {
   }
 
   // The inputs of a block for at most `lanes` channels.
-  void copy_image(const float* from, i64 count, const Block& block) {
+  template <class S>
+  void copy_image(const S* from, i64 count, const Block& block) {
     const i64 height = m * (block.y1 - block.y0) + 2, width = m * block.across() + 2;
     const i64 top = columns.input_y(m * block.y0, 0), left = columns.input_x(m * block.x0, 0);
     const i64 first = smaller(larger(-left, i64{0}), width);
@@ -140,7 +142,8 @@ struct WinogradConv {
     for (i64 i = 0; i < pixels; ++i) store(to + i * lanes, V{});
   }
   // to[pixel][lane] = from[lane][pixel]; lanes beyond the last channel are zero.
-  void copy_row(float* to, const float* from, i64 count, i64 planes) const {
+  template <class S>
+  void copy_row(float* to, const S* from, i64 count, i64 planes) const {
     const i64 plane = columns.strides[1], step = columns.strides[3];
     if (planes < lanes) fill_zero(to, count);
     if (planes == lanes && step == 1 && count >= lanes) {
@@ -203,8 +206,11 @@ struct WinogradConv {
         for (i64 c = 0; c < width; c += lanes)
           transform_sums(from + c, block.tiles() * kWidth, pixels + (y * across + x) * kWidth + c,
                          across, smaller(i64{m}, rows - y), smaller(i64{m}, across - x));
-    const i64 count = rows * across, stride = m * m * most_tiles;
+    const i64 count = rows * across;
+    const bool planes = count == columns.out_h * columns.out_w;
+    const i64 stride = planes ? count : m * m * most_tiles;
     pack_contiguous_cols(finished, stride, width, count, pixels, kWidth);
+    if (planes) return finish(finished, channel, i64{0}, width * count);
     const i64 start = m * block.y0 * columns.out_w + m * block.x0;
     for (i64 i = 0; i < width; ++i) {
       const float* values = finished + i * stride;
@@ -243,8 +249,8 @@ struct WinogradConv {
 
 // Transformed weights of the panels [begin, end): [panel][position][channel][panel], zero beyond
 // the last output channel. Dims: conv_pack_dims.
-void pack_winograd_weights(const float* weights, float* packed, const i64* dims, i64 begin,
-                           i64 end) {
+template <class S>
+void pack_winograd_weights(const S* weights, float* packed, const i64* dims, i64 begin, i64 end) {
   namespace at = conv_pack_dims;
   constexpr int in = kWinogradTile + 2;
   constexpr i64 width = kPanel<float>;
@@ -256,8 +262,8 @@ void pack_winograd_weights(const float* weights, float* packed, const i64* dims,
         double half[3][in] = {}, out[in][in] = {};
         const i64 o = panel * width + i;
         for (int y = 0; y < 3 && o < dims[at::o]; ++y) {
-          const float* row = weights + o * s[0] + c * s[1] + y * s[2];
-          const double g[3] = {row[0], row[s[3]], row[2 * s[3]]};
+          const S* row = weights + o * s[0] + c * s[1] + y * s[2];
+          const double g[3] = {widen(row[0]), widen(row[s[3]]), widen(row[2 * s[3]])};
           WinogradTransform::weights(g, half[y]);
         }
         for (int x = 0; x < in; ++x) {
