@@ -491,6 +491,51 @@ def test_strings_as_inputs_and_outputs() -> None:
     assert z.tolist() == ["a!", "bü!"]
 
 
+def test_a_table_of_positions_bounds_the_length(tmp_path: pathlib.Path) -> None:
+    """A slice of 16 positions is added to rows of any length: the length is at most 16, one program
+    serves all, and a model file needs no --shape. Sizes of one name are equal in all inputs."""
+    table = np.random.default_rng(0).standard_normal((16, 4)).astype(np.float32)
+    nodes = [
+        helper.make_node("Shape", ["x"], ["sizes"], start=1, end=2),
+        helper.make_node("Slice", ["table", "zero", "sizes", "zero"], ["positions"]),
+        helper.make_node("Add", ["x", "positions"], ["s"]),
+        helper.make_node("Mul", ["s", "m"], ["y"]),
+    ]
+    shapes = {"x": ["b", "n", 4], "m": ["b", "n", 1]}
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in shapes.items()],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["b", "n", 4])],
+        [numpy_helper.from_array(table, "table"), numpy_helper.from_array(np.array([0]), "zero")],
+    )
+    path = tmp_path / "m.onnx"
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9), path
+    )
+    model = gex.onnx.load(path)
+    for b, n in ((1, 1), (2, 5), (3, 16)):
+        x, m = np.ones((b, n, 4), np.float32), np.full((b, n, 1), 2, np.float32)
+        np.testing.assert_allclose(model.run([x, m])[0], (x + table[:n]) * 2, rtol=1e-6)
+    assert model.statistics["programs"] == 1
+    with pytest.raises(gex.Error):
+        model.run([np.ones((1, 17, 4), np.float32), np.ones((1, 17, 1), np.float32)])
+    command = pathlib.Path(gex.__file__).parents[2] / "bin" / "gex"
+    for words in ([], ["--shape", "x=1..8,n,4"], ["--shape", "x=1..8,1..16,4"]):
+        file = tmp_path / "m.gexe"
+        done = subprocess.run(
+            [command, "compile", path, "-o", file, *words],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        session = gex.load(file, trust=True)
+        x, m = np.ones((2, 7, 4), np.float32), np.full((2, 7, 1), 2, np.float32)
+        np.testing.assert_allclose(session(x, m), (x + table[:7]) * 2, rtol=1e-6)
+
+
 def test_wrong_use_is_reported() -> None:
     model = make_model([helper.make_node("Neg", ["x"], ["y"])], {"x": (FLOAT, [2])}, {"y": FLOAT})
     loaded = gex.onnx.loads(model.SerializeToString())
@@ -594,3 +639,28 @@ def test_ops_that_onnx_lacks_are_named(tmp_path: pathlib.Path) -> None:
     onnx.checker.check_model(onnx.load(target))
     with pytest.raises(gex.UserError, match=r"gex\.topk"):
         gex.onnx.load(target).run([normal(4, 9)])
+
+
+def test_a_product_whose_result_meets_many_tensors() -> None:
+    """More than an epilogue may read: 70 inputs of one Concat, added to a product."""
+    parts = [f"p{k}" for k in range(70)]
+    nodes = [
+        helper.make_node("MatMul", ["a", "b"], ["m"]),
+        helper.make_node("Concat", parts, ["c"], axis=0),
+        helper.make_node("Add", ["m", "c"], ["y"]),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [
+            helper.make_tensor_value_info(n, TensorProto.FLOAT, s)
+            for n, s in [("a", [70, 6]), ("b", [6, 8]), *((p, [1, 8]) for p in parts)]
+        ],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [70, 8])],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    rng = np.random.default_rng(0)
+    a, b, c = (rng.standard_normal(s).astype(np.float32) for s in ((70, 6), (6, 8), (70, 8)))
+    inputs = [a, b, *(c[k : k + 1] for k in range(70))]
+    (y,) = gex.onnx.loads(model.SerializeToString()).run(inputs)
+    np.testing.assert_allclose(y, a @ b + c, rtol=1e-4, atol=1e-5)

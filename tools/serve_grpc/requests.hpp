@@ -1,7 +1,7 @@
 #pragma once
 // Requests and responses of the KServe v2 protocol as messages of gRPC.
 
-#include "kserve.pb.h"
+#include <kserve.pb.h>
 #include "serve/registry.hpp"
 #include "serve/request.hpp"
 

@@ -3,10 +3,10 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <kserve.grpc.pb.h>
 #include "base/error.hpp"
 #include "base/log.hpp"
 #include "gex/gex.h"
-#include "kserve.grpc.pb.h"
 #include "serve/grpc.hpp"
 #include "serve_grpc/requests.hpp"
 
