@@ -358,6 +358,68 @@ def test_quantised_arithmetic(op: str) -> None:
     assert np.abs(ours.astype(int) - theirs.astype(int)).max() <= 1
 
 
+@pytest.mark.parametrize(
+    ("op", "attributes"),
+    [
+        ("QLinearSoftmax", {"axis": -1, "opset": 13}),
+        ("QLinearSoftmax", {"axis": 1, "opset": 11}),
+        ("QLinearSigmoid", {}),
+    ],
+)
+def test_quantised_functions_of_one_tensor(op: str, attributes: dict[str, Any]) -> None:
+    weights = {"xs": np.float32(0.04), "xz": np.uint8(120), "ys": np.float32(0.004)}
+    weights = {n: np.asarray(v) for n, v in {**weights, "yz": np.uint8(3)}.items()}
+    node = helper.make_node(
+        op, ["x", "xs", "xz", "ys", "yz"], ["y"], domain="com.microsoft", **attributes
+    )
+    u8 = (TensorProto.UINT8, [2, 3, 9])
+    model = make_model([node], {"x": u8}, {"y": TensorProto.UINT8}, weights, domains=MICROSOFT)
+    (ours,), (theirs,) = both(model, {"x": rng.integers(0, 256, (2, 3, 9)).astype(np.uint8)})
+    assert ours.shape == theirs.shape
+    assert np.abs(ours.astype(int) - theirs.astype(int)).max() <= 1
+
+
+def test_quantised_choice() -> None:
+    names = ["c", "x", "xs", "xz", "y", "ys", "yz", "zs", "zz"]
+    weights: dict[str, np.ndarray] = {"xs": np.float32(0.02), "ys": np.float32(0.03)}
+    weights |= {"zs": np.float32(0.05), "xz": np.uint8(128), "yz": np.uint8(100)}
+    weights = {n: np.asarray(v) for n, v in {**weights, "zz": np.uint8(110)}.items()}
+    node = helper.make_node("QLinearWhere", names, ["z"], domain="com.microsoft")
+    u8 = (TensorProto.UINT8, [4, 9])
+    inputs = {"c": (TensorProto.BOOL, [4, 9]), "x": u8, "y": u8}
+    model = make_model([node], inputs, {"z": TensorProto.UINT8}, weights, domains=MICROSOFT)
+    feeds = {name: rng.integers(0, 256, (4, 9)).astype(np.uint8) for name in "xy"}
+    feeds["c"] = rng.integers(0, 2, (4, 9)).astype(bool)
+    (ours,), (theirs,) = both(model, feeds)
+    assert np.abs(ours.astype(int) - theirs.astype(int)).max() <= 1
+
+
+@pytest.mark.parametrize("per_channel", [False, True])
+def test_lstm_with_quantised_weights(per_channel: bool) -> None:
+    """Scales and zero points for each direction, or for each direction and column."""
+    size, hidden, directions = 5, 4, 2
+    columns = [directions, 4 * hidden] if per_channel else [directions]
+    weights = {
+        "w": rng.integers(0, 256, (directions, size, 4 * hidden)).astype(np.uint8),
+        "r": rng.integers(0, 256, (directions, hidden, 4 * hidden)).astype(np.uint8),
+        "b": rng.standard_normal((directions, 8 * hidden)).astype(np.float32),
+    }
+    for name in "wr":
+        weights[f"{name}s"] = (rng.random(columns) * 0.01).astype(np.float32)
+        weights[f"{name}z"] = np.full(columns, 128, np.uint8)
+    names = ["x", "w", "r", "b", "", "", "", "", "ws", "wz", "rs", "rz"]
+    node = helper.make_node(
+        *("DynamicQuantizeLSTM", names, ["y"]),
+        domain="com.microsoft",
+        hidden_size=hidden,
+        direction="bidirectional",
+    )
+    x = (TensorProto.FLOAT, ["t", "b", size])
+    model = make_model([node], {"x": x}, {"y": TensorProto.FLOAT}, weights, domains=MICROSOFT)
+    (ours,), (theirs,) = both(model, {"x": rng.standard_normal((3, 2, size)).astype(np.float32)})
+    np.testing.assert_allclose(ours, theirs, atol=0.02)  # onnxruntime rounds the rows to 8 bits
+
+
 ML = (("ai.onnx.ml", 3),)
 
 
