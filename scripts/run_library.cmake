@@ -8,7 +8,7 @@ foreach(name base target nvidia problems types loop program plan runtime kernel_
   endif()
 endforeach()
 
-# Large sources that run once for each program that is loaded: small code, so that libgex_run stays below 4 MiB. Its objects
+# Large sources that run once for each program that is loaded: small code, so that libgex_run stays below 4 MB. Its objects
 # are those of libgex. Not in unity builds, which the demo and wheels use: both are without libgex_run, and a source with
 # options of its own is compiled alone.
 if(NOT GEX_UNITY)

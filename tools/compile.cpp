@@ -14,6 +14,7 @@
 #include "deploy/build/save_model.hpp"
 #include "files.hpp"
 #include "frontend/onnx/session.hpp"
+#include "frontend/onnx/tensor_outputs.hpp"
 #include "model_file.hpp"
 #include "python_module.hpp"
 #include "shapes.hpp"
@@ -83,6 +84,8 @@ Built build_onnx(const std::string& file, const Arguments& arguments,
   try {
     onnx::Import import = onnx::import_model(model, import_options);
     Built built;
+    for (const std::string& note : onnx::make_tensor_outputs(import, *model))
+      std::cerr << "gex: note: " << note << "\n";
     add_infos(import.inputs, import.input_names, "input", built.metadata.inputs);
     add_infos(import.outputs, import.output_names, "output", built.metadata.outputs);
     built.compiled = onnx::compile_import(import, options, updatable);

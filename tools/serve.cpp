@@ -1,4 +1,4 @@
-// gex serve: models over HTTP.
+// gex serve: models over HTTP and gRPC.
 
 #include <pthread.h>
 #include <csignal>
@@ -29,9 +29,6 @@ void block_signals() {
 
 int run(const Arguments& arguments) {
   arguments.file();  // at least one
-  std::vector<serve::ModelSource> sources;
-  for (const std::string& text : arguments.files())
-    for (serve::ModelSource& source : serve::sources_of(text)) sources.push_back(std::move(source));
   serve::BatchOptions batch;
   batch.max_batch = at_least(arguments, "--batch", 1, batch.max_batch);
   batch.delay = std::chrono::microseconds(at_least(arguments, "--batch-delay-us", 0, 500));
@@ -40,12 +37,14 @@ int run(const Arguments& arguments) {
   serve::ServerOptions options;
   options.host = arguments.value("--host").value_or(options.host);
   options.port = static_cast<int>(at_least(arguments, "--port", 0, options.port));
+  if (arguments.value("--grpc-port"))
+    options.grpc_port = static_cast<int>(at_least(arguments, "--grpc-port", 0, 0));
   options.connections = static_cast<int>(at_least(arguments, "--connections", 1, 64));
   options.max_body = static_cast<std::size_t>(at_least(arguments, "--max-body", 1, 64 << 20));
   options.timeout = std::chrono::milliseconds(at_least(arguments, "--timeout-ms", 0, 0));
   options.port_file = arguments.value("--port-file").value_or("");
   block_signals();
-  serve::Registry registry(std::move(sources), load_options(arguments), batch);
+  serve::Registry registry(arguments.files(), load_options(arguments), batch);
   serve::serve(registry, options);
   return 0;
 }
@@ -55,15 +54,17 @@ int run(const Arguments& arguments) {
 Command serve_command() {
   return {"serve",
           "[NAME=]MODEL.gexe|FOLDER... [options]",
-          "serves models over HTTP (KServe v2 protocol)",
+          "serves models over HTTP and gRPC (KServe v2 protocol)",
           "Waiting requests run as one batch if the model's first size may vary. A folder\n"
           "holds NAME.gexe or NAME/VERSION/model.gexe. SIGHUP, and POST to\n"
-          "/v2/repository/models/NAME/load, load files again without dropping requests; SIGTERM\n"
-          "answers running requests and exits. /metrics has counters for Prometheus.",
+          "/v2/repository/models/NAME/load, load files again without dropping requests, also\n"
+          "new versions and models of folders; SIGTERM answers running requests and exits.\n"
+          "/metrics has counters for Prometheus.",
           with_load_options(
               {{"--host", "ADDRESS", "address to listen on (127.0.0.1)"},
                {"--port", "N", "port to listen on (8000); 0: any free one"},
-               {"--port-file", "FILE", "file to write the port to when the server is ready"},
+               {"--grpc-port", "N", "also serve the protocol over gRPC on this port; 0: any"},
+               {"--port-file", "FILE", "file to write the ports to when the server is ready"},
                {"--batch", "N", "maximum number of rows of one run (32)"},
                {"--batch-delay-us", "N", "how long a request waits for others (500)"},
                {"--queue", "N", "requests that may wait, others get 429 (256)"},

@@ -50,6 +50,10 @@ class Sizes {
       fail(ErrorCode::invalid_argument, where, ": '", text, "' is not a range of sizes");
     return symbol(known_as, {lowest, highest}, where);
   }
+  bool knows(const std::string& name) const { return symbols_.contains(name); }
+  Dim named(const std::string& name) {
+    return symbols_.try_emplace(name, Dim::symbol(name, {1, DimRange::kInf})).first->second;
+  }
 
  private:
   // A name is the same size in all inputs.
@@ -64,6 +68,34 @@ class Sizes {
   }
   std::map<std::string, Dim> symbols_;
 };
+
+}  // namespace
+
+namespace {
+
+// An input without --shape: sizes that the file names like those of another input are equal to
+// them.
+std::optional<onnx::InputFact> same_names(const onnx::ValueInfo& input, Sizes& sizes) {
+  const onnx::TypeProto& type = input.type;
+  if (type.kind != onnx::TypeProto::Kind::tensor || !type.shape) return std::nullopt;
+  if (std::ranges::none_of(*type.shape, [&](const onnx::TypeProto::Size& size) {
+        return !size.value && sizes.knows(size.symbol);
+      }))
+    return std::nullopt;
+  onnx::InputFact fact;
+  fact.elem = type.elem;
+  fact.shape.emplace();
+  for (std::size_t d = 0; d < type.shape->size(); ++d) {
+    const onnx::TypeProto::Size& size = (*type.shape)[d];
+    if (size.value && *size.value >= 0) {
+      fact.shape->emplace_back(*size.value);
+      continue;
+    }
+    const std::string name = is_name(size.symbol) ? size.symbol : str("input_", input.name, "_", d);
+    fact.shape->push_back(sizes.named(name));
+  }
+  return fact;
+}
 
 }  // namespace
 
@@ -97,6 +129,8 @@ std::vector<std::optional<onnx::InputFact>> shapes_given(const onnx::ModelProto&
     }
     facts[k] = std::move(fact);
   }
+  for (std::size_t k = 0; k < inputs.size(); ++k)
+    if (!facts[k]) facts[k] = same_names(*inputs[k], sizes);
   return facts;
 }
 

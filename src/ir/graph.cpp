@@ -5,6 +5,7 @@
 
 #include "base/suggest.hpp"
 #include "ir/check_node.hpp"
+#include "ir/sizes_differ.hpp"
 
 namespace gex {
 namespace {
@@ -163,7 +164,7 @@ Node* Graph::add(const OpDef& op, std::vector<Value*> inputs, AttrList attrs,
     types = infer_types(op, inputs, attrs, subgraphs);
   } catch (const UserError& error) {
     if (current_location_.empty()) throw;
-    throw UserError(error.code(), str(error.what(), " (at ", current_location_, ")"));
+    fail_as(error, str(error.what(), " (at ", current_location_, ")"));
   }
   std::unique_ptr<Node> node = make_node(op, std::move(attrs), std::move(subgraphs));
   node->location_ = current_location_;

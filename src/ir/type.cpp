@@ -4,6 +4,7 @@
 
 #include "base/error.hpp"
 #include "ir/assume.hpp"
+#include "ir/sizes_differ.hpp"
 
 namespace gex {
 namespace {
@@ -55,6 +56,12 @@ std::vector<Dim> dense_strides(const Shape& shape) {
   return strides;
 }
 
+void fail_as(const UserError& error, const std::string& message) {
+  if (const auto* differ = dynamic_cast<const SizesDiffer*>(&error))
+    throw SizesDiffer(message, differ->a, differ->b);
+  throw UserError(error.code(), message);
+}
+
 Shape broadcast_shapes(const Shape& a, const Shape& b, std::string_view op_name) {
   std::size_t rank = std::max(a.size(), b.size());
   Shape out(rank, Dim(1));
@@ -67,8 +74,9 @@ Shape broadcast_shapes(const Shape& a, const Shape& b, std::string_view op_name)
                             ? " (sizes must be equal, or one of them 1)"
                             : " (they are not known to be equal; use the same symbol for both, or "
                               "symbols whose range excludes 1)";
-      fail(ErrorCode::shape_mismatch, op_name, ": shapes ", text_of(a), " and ", text_of(b),
-           " do not broadcast: ", x, " against ", y, " at axis -", back, why);
+      throw SizesDiffer(str(op_name, ": shapes ", text_of(a), " and ", text_of(b),
+                            " do not broadcast: ", x, " against ", y, " at axis -", back, why),
+                        x, y);
     }
     out[rank - back] = *size;
   }

@@ -381,11 +381,20 @@ class Fusion {
       merged.space = choice->space;
       merged.inner = choice->inner;
       if (!pays(*choice, choice == &mine ? other : mine, mine, other, why)) continue;
-      LoweredCluster lowered = lower_cluster(without_prologues(merged), out, roots_, options_);
-      if (lowered.ok) return merged;
-      why = lowered.reason;
+      if (can_be_lowered(merged, out, why)) return merged;
     }
     return std::nullopt;
+  }
+
+  bool can_be_lowered(const Cluster& cluster, const std::vector<Value*>& out,
+                      std::string& why) const {
+    const LoweredCluster lowered = lower_cluster(without_prologues(cluster), out, roots_, options_);
+    const auto most = static_cast<std::size_t>(options_.costs.max_epilogue_buffers);
+    const bool fits = cluster.kind != Unit::Kind::problem || !lowered.ok ||
+                      lowered.inputs.size() + out.size() <= most;
+    if (!lowered.ok) why = lowered.reason;
+    if (!fits) why = "its epilogue would use too many buffers";
+    return lowered.ok && fits;
   }
 
   static constexpr const char* kManyParts =

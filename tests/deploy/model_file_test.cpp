@@ -4,6 +4,7 @@
 #include <random>
 
 #include "harness.hpp"
+#include "runtime/session/forest.hpp"
 
 namespace gex::test {
 namespace {
@@ -285,6 +286,52 @@ graph main(%x: u8[s0, 3, 7, 9], %w: i8[5, 3, 3, 3], %v: i8[9, 4]) -> (i32[s0, 5,
   const Fuzzed result = fuzz(bytes_of(folder.file("m.gexe")), x);
   EXPECT_GT(result.refused, 100);
   EXPECT_GT(result.ran, 0);
+}
+
+// Trees whose nodes refer to anything: an error or a result, never an access outside of the
+// operands and never an endless walk.
+TEST(Forest, NodesOfAStrangerStayInsideTheOperands) {
+  std::mt19937 random(11);
+  HostTensor x = ramp({9, 3}, 0.3), out(DType::f32, {9, 2});
+  HostTensor nodes(DType::i32, {7, 6}), values(DType::f64, {7}), roots(DType::i32, {2});
+  HostTensor targets(DType::i32, {4}), weights(DType::f64, {4}), members(DType::f64, {3});
+  HostTensor base(DType::f64, {2});
+  const auto any = [&](std::int64_t k) -> std::int64_t {
+    constexpr std::int64_t kOdd[] = {-1,
+                                     7,
+                                     8,
+                                     1 << 20,
+                                     std::numeric_limits<std::int32_t>::max(),
+                                     std::numeric_limits<std::int32_t>::min()};
+    return random() % 40 == 0 ? kOdd[random() % 6] : static_cast<std::int64_t>(random() % k);
+  };
+  int refused = 0, ran = 0;
+  for (int turn = 0; turn < 3000; ++turn) {
+    for (std::int64_t node = 0; node < 7; ++node) {
+      const bool leaf = node > 3;
+      nodes.set_int(node * 6, leaf ? 7 : any(7) + static_cast<std::int64_t>(random() % 2) * 16);
+      nodes.set_int(node * 6 + 1, any(3));
+      nodes.set_int(node * 6 + 2, leaf ? any(2) : std::min<std::int64_t>(node + 1 + any(3), 6));
+      nodes.set_int(node * 6 + 3, node + 1 + any(2));
+      nodes.set_int(node * 6 + 4, any(2));
+      nodes.set_int(node * 6 + 5, any(3));
+    }
+    for (std::int64_t k = 0; k < 4; ++k) targets.set_int(k, any(2));
+    for (std::int64_t k = 0; k < 2; ++k) roots.set_int(k, any(4));
+    std::vector<std::vector<std::int64_t>> strides(9);
+    std::vector<runtime::TensorRef> refs;
+    for (HostTensor* tensor :
+         {&x, &nodes, &values, &targets, &weights, &roots, &members, &base, &out})
+      refs.push_back({tensor->data(), tensor->dtype(), tensor->shape(), strides[0]});
+    try {
+      runtime::run_forest(std::span(refs).first(8), std::span(refs).last(1), "1");
+      ++ran;
+    } catch (const UserError&) {
+      ++refused;
+    }
+  }
+  EXPECT_GT(refused, 300);
+  EXPECT_GT(ran, 300);
 }
 
 TEST(Container, DamagedTablesAreRejectedOrStayInTheFile) {

@@ -1,12 +1,13 @@
 // Any program file or ONNX file is refused with a UserError, or stays inside its own memory: never
 // a crash, an internal error or, in a build with SAN=address, an access out of bounds. Checksums
-// are made right again, as a stranger would. For a long run:
-//   make build SAN=address && GEX_FUZZ_SEEDS=100000 build-address/tests/test_fuzz
-//   --gtest_filter='FileFuzz.*'
+// are made right again, as a stranger would. For a long run over models of all operators, with the
+// address sanitizer: scripts/fuzz.
 
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -20,6 +21,7 @@
 #include "frontend/onnx/session.hpp"
 #include "mutate.hpp"
 #include "program/artefact.hpp"
+#include "runtime/session/run_control.hpp"
 #include "runtime/session/session.hpp"
 #include "tests/onnx/model_writer.hpp"
 
@@ -29,6 +31,17 @@ namespace {
 std::uint64_t files_to_try(std::uint64_t usual) {
   const char* wanted = std::getenv("GEX_FUZZ_SEEDS");
   return wanted != nullptr ? std::strtoull(wanted, nullptr, 10) : usual;
+}
+
+std::uint64_t first_seed() {
+  const char* wanted = std::getenv("GEX_FUZZ_FIRST");
+  return wanted != nullptr ? std::strtoull(wanted, nullptr, 10) : 0;
+}
+
+// GEX_FUZZ_KEEP: a path; the file that is being tried, for who finds the process dead.
+void keep(const std::string& bytes) {
+  static const char* const path = std::getenv("GEX_FUZZ_KEEP");
+  if (path != nullptr) std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
 }
 
 // How many files of which kind there were.
@@ -156,19 +169,69 @@ std::vector<std::string> onnx_corpus() {
   return corpus;
 }
 
+// GEX_FUZZ_CORPUS: a folder with more models.
+void add_corpus_of_the_user(std::vector<std::string>& corpus) {
+  const char* folder = std::getenv("GEX_FUZZ_CORPUS");
+  if (folder == nullptr) return;
+  std::vector<std::filesystem::path> files;
+  for (const auto& entry : std::filesystem::directory_iterator(folder))
+    if (entry.path().extension() == ".onnx") files.push_back(entry.path());
+  std::sort(files.begin(), files.end());
+  for (const auto& file : files) {
+    std::ostringstream bytes;
+    bytes << std::ifstream(file, std::ios::binary).rdbuf();
+    corpus.push_back(bytes.str());
+  }
+}
+
+// Ones, two for each size that is open. Nothing if the inputs are not small tensors.
+std::optional<std::vector<onnx::HostValue>> small_inputs(const onnx::Session& session) {
+  constexpr std::int64_t kMost = 4096;
+  std::vector<onnx::HostValue> values;
+  for (const onnx::ValueInfo* info : session.inputs()) {
+    if (info->type.kind != onnx::TypeProto::Kind::tensor || !info->type.shape) return std::nullopt;
+    std::vector<std::int64_t> shape;
+    std::int64_t count = 1;
+    for (const auto& size : *info->type.shape) {
+      shape.push_back(size.value.value_or(2));
+      if (shape.back() < 0 || shape.back() > kMost || (count *= shape.back()) > kMost)
+        return std::nullopt;
+    }
+    HostTensor tensor(onnx::memory_type_of(info->type.elem), shape);
+    for (std::int64_t k = 0; k < count; ++k) tensor.set(k, 1);
+    values.push_back(onnx::HostValue::tensor(info->type.elem, std::move(tensor)));
+  }
+  return values;
+}
+
+// Imports and compiles the model; runs it if that is quick.
+void use_model(const std::string& bytes) {
+  onnx::SessionSettings settings;
+  settings.compile.generate_code = false;
+  const auto model = onnx::parse_model(onnx::own_bytes(bytes));
+  onnx::Session session(model, settings);
+  const auto inputs = small_inputs(session);
+  if (!inputs) {
+    compile(onnx::import_graph(model), settings.compile);
+    return;
+  }
+  runtime::RunControl control;
+  control.deadline = std::chrono::steady_clock::now() + std::chrono::seconds(2);
+  const runtime::ControlScope scope(&control);
+  session.run(*inputs);
+}
+
 TEST(FileFuzz, onnx_files) {
-  const std::vector<std::string> corpus = onnx_corpus();
-  const auto use = [](const std::string& bytes) {
-    CompileOptions options;
-    options.generate_code = false;
-    compile(onnx::import_graph(onnx::parse_model(onnx::own_bytes(bytes))), options);
-  };
-  for (const std::string& bytes : corpus) EXPECT_NO_THROW(use(bytes));
+  std::vector<std::string> corpus = onnx_corpus();
+  for (const std::string& bytes : corpus) EXPECT_NO_THROW(use_model(bytes));
+  add_corpus_of_the_user(corpus);
   Tally tally;
-  for (std::uint64_t seed = 0; seed < files_to_try(3000); ++seed) {
+  for (std::uint64_t seed = first_seed(); seed < first_seed() + files_to_try(3000); ++seed) {
     FileMutator mutator(seed);
     const std::string& bytes = corpus[mutator.below(corpus.size())];
-    tried(tally, seed, [&] { use(mutator.changed(bytes)); });
+    const std::string changed = mutator.changed(bytes);
+    keep(changed);
+    tried(tally, seed, [&] { use_model(changed); });
   }
   EXPECT_GT(tally.refused, 500);
   EXPECT_GT(tally.accepted, 0);

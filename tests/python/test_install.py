@@ -225,7 +225,7 @@ def model(prefix: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> pat
 
 def test_run_library_is_small_and_needs_no_other(prefix: pathlib.Path) -> None:
     library = (prefix / "lib" / "libgex_run.so").resolve()
-    assert library.stat().st_size <= 4 * 1024 * 1024
+    assert library.stat().st_size <= 4_000_000
     needed = re.findall(r"NEEDED\)\s+Shared library: \[(.*)\]", dynamic_section(library))
     assert not [name for name in needed if "gex" in name or "LLVM" in name]
     listed = run("nm", "-D", "--defined-only", library, cwd=ROOT)

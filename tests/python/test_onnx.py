@@ -358,6 +358,68 @@ def test_quantised_arithmetic(op: str) -> None:
     assert np.abs(ours.astype(int) - theirs.astype(int)).max() <= 1
 
 
+@pytest.mark.parametrize(
+    ("op", "attributes"),
+    [
+        ("QLinearSoftmax", {"axis": -1, "opset": 13}),
+        ("QLinearSoftmax", {"axis": 1, "opset": 11}),
+        ("QLinearSigmoid", {}),
+    ],
+)
+def test_quantised_functions_of_one_tensor(op: str, attributes: dict[str, Any]) -> None:
+    weights = {"xs": np.float32(0.04), "xz": np.uint8(120), "ys": np.float32(0.004)}
+    weights = {n: np.asarray(v) for n, v in {**weights, "yz": np.uint8(3)}.items()}
+    node = helper.make_node(
+        op, ["x", "xs", "xz", "ys", "yz"], ["y"], domain="com.microsoft", **attributes
+    )
+    u8 = (TensorProto.UINT8, [2, 3, 9])
+    model = make_model([node], {"x": u8}, {"y": TensorProto.UINT8}, weights, domains=MICROSOFT)
+    (ours,), (theirs,) = both(model, {"x": rng.integers(0, 256, (2, 3, 9)).astype(np.uint8)})
+    assert ours.shape == theirs.shape
+    assert np.abs(ours.astype(int) - theirs.astype(int)).max() <= 1
+
+
+def test_quantised_choice() -> None:
+    names = ["c", "x", "xs", "xz", "y", "ys", "yz", "zs", "zz"]
+    weights: dict[str, np.ndarray] = {"xs": np.float32(0.02), "ys": np.float32(0.03)}
+    weights |= {"zs": np.float32(0.05), "xz": np.uint8(128), "yz": np.uint8(100)}
+    weights = {n: np.asarray(v) for n, v in {**weights, "zz": np.uint8(110)}.items()}
+    node = helper.make_node("QLinearWhere", names, ["z"], domain="com.microsoft")
+    u8 = (TensorProto.UINT8, [4, 9])
+    inputs = {"c": (TensorProto.BOOL, [4, 9]), "x": u8, "y": u8}
+    model = make_model([node], inputs, {"z": TensorProto.UINT8}, weights, domains=MICROSOFT)
+    feeds = {name: rng.integers(0, 256, (4, 9)).astype(np.uint8) for name in "xy"}
+    feeds["c"] = rng.integers(0, 2, (4, 9)).astype(bool)
+    (ours,), (theirs,) = both(model, feeds)
+    assert np.abs(ours.astype(int) - theirs.astype(int)).max() <= 1
+
+
+@pytest.mark.parametrize("per_channel", [False, True])
+def test_lstm_with_quantised_weights(per_channel: bool) -> None:
+    """Scales and zero points for each direction, or for each direction and column."""
+    size, hidden, directions = 5, 4, 2
+    columns = [directions, 4 * hidden] if per_channel else [directions]
+    weights = {
+        "w": rng.integers(0, 256, (directions, size, 4 * hidden)).astype(np.uint8),
+        "r": rng.integers(0, 256, (directions, hidden, 4 * hidden)).astype(np.uint8),
+        "b": rng.standard_normal((directions, 8 * hidden)).astype(np.float32),
+    }
+    for name in "wr":
+        weights[f"{name}s"] = (rng.random(columns) * 0.01).astype(np.float32)
+        weights[f"{name}z"] = np.full(columns, 128, np.uint8)
+    names = ["x", "w", "r", "b", "", "", "", "", "ws", "wz", "rs", "rz"]
+    node = helper.make_node(
+        *("DynamicQuantizeLSTM", names, ["y"]),
+        domain="com.microsoft",
+        hidden_size=hidden,
+        direction="bidirectional",
+    )
+    x = (TensorProto.FLOAT, ["t", "b", size])
+    model = make_model([node], {"x": x}, {"y": TensorProto.FLOAT}, weights, domains=MICROSOFT)
+    (ours,), (theirs,) = both(model, {"x": rng.standard_normal((3, 2, size)).astype(np.float32)})
+    np.testing.assert_allclose(ours, theirs, atol=0.02)  # onnxruntime rounds the rows to 8 bits
+
+
 ML = (("ai.onnx.ml", 3),)
 
 
@@ -491,6 +553,51 @@ def test_strings_as_inputs_and_outputs() -> None:
     assert z.tolist() == ["a!", "bü!"]
 
 
+def test_a_table_of_positions_bounds_the_length(tmp_path: pathlib.Path) -> None:
+    """A slice of 16 positions is added to rows of any length: the length is at most 16, one program
+    serves all, and a model file needs no --shape. Sizes of one name are equal in all inputs."""
+    table = np.random.default_rng(0).standard_normal((16, 4)).astype(np.float32)
+    nodes = [
+        helper.make_node("Shape", ["x"], ["sizes"], start=1, end=2),
+        helper.make_node("Slice", ["table", "zero", "sizes", "zero"], ["positions"]),
+        helper.make_node("Add", ["x", "positions"], ["s"]),
+        helper.make_node("Mul", ["s", "m"], ["y"]),
+    ]
+    shapes = {"x": ["b", "n", 4], "m": ["b", "n", 1]}
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in shapes.items()],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["b", "n", 4])],
+        [numpy_helper.from_array(table, "table"), numpy_helper.from_array(np.array([0]), "zero")],
+    )
+    path = tmp_path / "m.onnx"
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9), path
+    )
+    model = gex.onnx.load(path)
+    for b, n in ((1, 1), (2, 5), (3, 16)):
+        x, m = np.ones((b, n, 4), np.float32), np.full((b, n, 1), 2, np.float32)
+        np.testing.assert_allclose(model.run([x, m])[0], (x + table[:n]) * 2, rtol=1e-6)
+    assert model.statistics["programs"] == 1
+    with pytest.raises(gex.Error):
+        model.run([np.ones((1, 17, 4), np.float32), np.ones((1, 17, 1), np.float32)])
+    command = pathlib.Path(gex.__file__).parents[2] / "bin" / "gex"
+    for words in ([], ["--shape", "x=1..8,n,4"], ["--shape", "x=1..8,1..16,4"]):
+        file = tmp_path / "m.gexe"
+        done = subprocess.run(
+            [command, "compile", path, "-o", file, *words],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        session = gex.load(file, trust=True)
+        x, m = np.ones((2, 7, 4), np.float32), np.full((2, 7, 1), 2, np.float32)
+        np.testing.assert_allclose(session(x, m), (x + table[:7]) * 2, rtol=1e-6)
+
+
 def test_wrong_use_is_reported() -> None:
     model = make_model([helper.make_node("Neg", ["x"], ["y"])], {"x": (FLOAT, [2])}, {"y": FLOAT})
     loaded = gex.onnx.loads(model.SerializeToString())
@@ -594,3 +701,28 @@ def test_ops_that_onnx_lacks_are_named(tmp_path: pathlib.Path) -> None:
     onnx.checker.check_model(onnx.load(target))
     with pytest.raises(gex.UserError, match=r"gex\.topk"):
         gex.onnx.load(target).run([normal(4, 9)])
+
+
+def test_a_product_whose_result_meets_many_tensors() -> None:
+    """More than an epilogue may read: 70 inputs of one Concat, added to a product."""
+    parts = [f"p{k}" for k in range(70)]
+    nodes = [
+        helper.make_node("MatMul", ["a", "b"], ["m"]),
+        helper.make_node("Concat", parts, ["c"], axis=0),
+        helper.make_node("Add", ["m", "c"], ["y"]),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [
+            helper.make_tensor_value_info(n, TensorProto.FLOAT, s)
+            for n, s in [("a", [70, 6]), ("b", [6, 8]), *((p, [1, 8]) for p in parts)]
+        ],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [70, 8])],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    rng = np.random.default_rng(0)
+    a, b, c = (rng.standard_normal(s).astype(np.float32) for s in ((70, 6), (6, 8), (70, 8)))
+    inputs = [a, b, *(c[k : k + 1] for k in range(70))]
+    (y,) = gex.onnx.loads(model.SerializeToString()).run(inputs)
+    np.testing.assert_allclose(y, a @ b + c, rtol=1e-4, atol=1e-5)

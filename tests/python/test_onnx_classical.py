@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import pathlib
+import subprocess
 from typing import Any
 
 import numpy as np
@@ -11,6 +14,8 @@ from onnx import TensorProto, helper
 
 import gex.onnx
 
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+GEX = pathlib.Path(os.environ.get("GEX_BUILD_DIR", ROOT / "build")) / "bin" / "gex"
 STRING, FLOAT, INT64 = TensorProto.STRING, TensorProto.FLOAT, TensorProto.INT64
 ML = "ai.onnx.ml"
 
@@ -192,3 +197,143 @@ def test_strings_to_features() -> None:
     np.testing.assert_array_equal(code, [0, 2, -1, 0])
     np.testing.assert_array_equal(hot, [[0, 1], [1, 0], [0, 0], [0, 1]])
     np.testing.assert_array_equal(counts, [1, 2])
+
+
+@pytest.mark.parametrize("labels", [[0, 1], [4, 7, 9], ["no", "maybe", "yes"]])
+def test_svm_classifier_without_probabilities(labels: list[Any]) -> None:
+    """SVC() of scikit-learn: labels by votes of the pairs, and the values of the pairs."""
+    rng = np.random.default_rng(3)
+    classes, features = len(labels), 4
+    per_class = [5, 4, 6][:classes]
+    total = sum(per_class)
+    kind = "classlabels_strings" if isinstance(labels[0], str) else "classlabels_ints"
+    attributes = {
+        "coefficients": rng.standard_normal((classes - 1) * total).tolist(),
+        "support_vectors": rng.standard_normal(total * features).tolist(),
+        "rho": rng.standard_normal(classes * (classes - 1) // 2).tolist(),
+        "vectors_per_class": per_class,
+        "kernel_type": "RBF",
+        "kernel_params": [0.5, 0.0, 3.0],
+        "post_transform": "NONE",
+        kind: labels,
+    }
+    node = helper.make_node("SVMClassifier", ["x"], ["label", "scores"], domain=ML, **attributes)
+    outputs = [
+        helper.make_tensor_value_info("label", STRING if "strings" in kind else INT64, ["n"]),
+        helper.make_tensor_value_info("scores", FLOAT, ["n", None]),
+    ]
+    x = rng.standard_normal((40, features)).astype(np.float32)
+    ours, theirs = both([node], {"x": (FLOAT, ["n", features])}, outputs, {"x": x})
+    assert ours[0].tolist() == theirs[0].tolist() and len(set(ours[0].tolist())) > 1
+    np.testing.assert_allclose(ours[1], theirs[1], rtol=1e-4, atol=1e-5)
+
+
+def test_linear_classifier_of_unknown_width() -> None:
+    rng = np.random.default_rng(4)
+    node = helper.make_node(
+        "LinearClassifier",
+        ["x"],
+        ["label", "scores"],
+        domain=ML,
+        coefficients=rng.standard_normal(12).tolist(),
+        intercepts=[0.1, 0.2, 0.3],
+        classlabels_ints=[0, 1, 2],
+    )
+    outputs = [
+        helper.make_tensor_value_info("label", INT64, ["n"]),
+        helper.make_tensor_value_info("scores", FLOAT, ["n", 3]),
+    ]
+    x = rng.standard_normal((5, 4)).astype(np.float32)
+    ours, theirs = both([node], {"x": (FLOAT, ["n", None])}, outputs, {"x": x})
+    assert ours[0].tolist() == theirs[0].tolist()
+    np.testing.assert_allclose(ours[1], theirs[1], rtol=1e-5)
+
+
+# Two trees: feature 0 against 0.5, then feature 1 against -0.2 in the second.
+FOREST: dict[str, Any] = {
+    "nodes_treeids": [0, 0, 0, 1, 1, 1, 1, 1],
+    "nodes_nodeids": [0, 1, 2, 0, 1, 2, 3, 4],
+    "nodes_featureids": [0, 0, 0, 0, 0, 1, 0, 0],
+    "nodes_values": [0.5, 0.0, 0.0, 0.5, 0.0, -0.2, 0.0, 0.0],
+    "nodes_modes": [
+        *("BRANCH_LEQ", "LEAF", "LEAF"),
+        *("BRANCH_LT", "LEAF", "BRANCH_GT", "LEAF", "LEAF"),
+    ],
+    "nodes_truenodeids": [1, 0, 0, 1, 0, 3, 0, 0],
+    "nodes_falsenodeids": [2, 0, 0, 2, 0, 4, 0, 0],
+    "nodes_missing_value_tracks_true": [1, 0, 0, 0, 0, 1, 0, 0],
+    "class_treeids": [0, 0, 1, 1, 1, 1],
+    "class_nodeids": [1, 2, 1, 3, 4, 4],
+    "class_ids": [0, 1, 2, 1, 0, 2],
+    "class_weights": [0.3, 0.6, 0.2, 0.5, 0.1, 0.4],
+    "post_transform": "NONE",
+}
+
+
+@pytest.mark.parametrize("labels", [[3, 5, 9], ["no", "maybe", "yes"]])
+def test_classifiers_become_model_files(labels: list[Any], tmp_path: pathlib.Path) -> None:
+    """What scikit-learn exports: trees, and probabilities as maps. In a file, maps are a tensor with
+    a column for each class, and labels that are strings are their places."""
+    strings = isinstance(labels[0], str)
+    kind = "classlabels_strings" if strings else "classlabels_int64s"
+    nodes = [
+        helper.make_node(
+            "TreeEnsembleClassifier",
+            ["x"],
+            ["label", "scores"],
+            domain=ML,
+            **FOREST,
+            **{kind: labels},
+        ),
+        helper.make_node("ZipMap", ["scores"], ["maps"], domain=ML, **{kind: labels}),
+    ]
+    outputs = [
+        helper.make_tensor_value_info("label", STRING if strings else INT64, ["n"]),
+        maps("maps", STRING if strings else INT64),
+    ]
+    x = np.random.default_rng(5).standard_normal((150, 2)).astype(np.float32)
+    x[::7, 0] = np.nan
+    x[3::7, 1] = np.nan
+    inputs = {"x": (FLOAT, ["n", 2])}
+    ours, theirs = both(nodes, inputs, outputs, {"x": x})
+    assert ours[0].tolist() == theirs[0].tolist()
+    scores = np.array([[row[label] for label in labels] for row in theirs[1]])
+    np.testing.assert_allclose([[row[label] for label in labels] for row in ours[1]], scores)
+    (tmp_path / "m.onnx").write_bytes(model_of(nodes, inputs, outputs))
+    words = [GEX, "compile", tmp_path / "m.onnx", "-o", tmp_path / "m.gexe"]
+    made = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+    assert made.returncode == 0, made.stderr
+    listed = ", ".join(str(label) for label in labels)
+    assert (
+        f"output 'maps' (maps) becomes a tensor with a column for each of: {listed}" in made.stderr
+    )
+    for trust in (True, False):
+        label, p = gex.load(tmp_path / "m.gexe", trust=trust)(x)
+        np.testing.assert_allclose(p, scores, rtol=1e-6)
+        places = sorted(labels) if strings else labels
+        given = [places[k] for k in label] if strings else label.tolist()
+        assert given == theirs[0].tolist()
+
+
+CYCLE: dict[str, Any] = {
+    "nodes_modes": ["BRANCH_LEQ", "BRANCH_LEQ", *FOREST["nodes_modes"][2:]],
+    "nodes_truenodeids": [1, 0, 0, 1, 0, 3, 0, 0],
+    "nodes_falsenodeids": [2, 2, 0, 2, 0, 4, 0, 0],
+}
+
+
+def test_trees_that_are_wrong_are_refused() -> None:
+    for change, word in (
+        (CYCLE, "cycle"),
+        ({"nodes_falsenodeids": [7, 0, 0, 2, 0, 4, 0, 0]}, "does not exist"),
+        ({"nodes_featureids": [1 << 40, 0, 0, 0, 0, 1, 0, 0]}, "feature"),
+        ({"class_ids": [0, 1, 9, 1, 0, 2]}, "target"),
+    ):
+        attributes = {**FOREST, **change, "classlabels_int64s": [0, 1, 2]}
+        node = helper.make_node(
+            "TreeEnsembleClassifier", ["x"], ["label", "scores"], domain=ML, **attributes
+        )
+        outputs = [helper.make_tensor_value_info("label", INT64, ["n"])]
+        model = gex.onnx.loads(model_of([node], {"x": (FLOAT, ["n", 2])}, outputs))
+        with pytest.raises(gex.Error, match=word):
+            model.run([np.zeros((1, 2), np.float32)])

@@ -53,7 +53,9 @@ class Server:
                 self.process.kill()
                 raise AssertionError(self.process.communicate())
             time.sleep(0.02)
-        self.port = int(port_file.read_text())
+        ports = [int(word) for word in port_file.read_text().split()]
+        self.port = ports[0]
+        self.grpc_port = ports[1] if len(ports) > 1 else None
 
     def call(
         self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None
@@ -334,6 +336,70 @@ def test_several_models_versions_and_reload_under_load(
         assert server.infer(X, "other")[0] == 404
     finally:
         over.set()
+        assert server.stop() == 0
+
+
+def test_new_versions_and_models_are_found(folder: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    triple = compile_graph(tmp_path, GRAPH.replace("2.0", "3.0"), "triple")
+    models = tmp_path / "models"
+
+    def add(name: str, version: str, file: pathlib.Path) -> None:
+        (models / name / version).mkdir(parents=True)
+        shutil.copy(file, models / name / version / "model.gexe")
+
+    def factor(name: str) -> float:
+        status, answer = server.infer(X, name)
+        return answer["outputs"][0]["data"][0] if status == 200 else status
+
+    add("scale", "1", folder / "double.gexe")
+    server = Server(tmp_path, models)
+    try:
+        add("scale", "2", triple)
+        add("later", "1", triple)
+        assert (factor("scale"), factor("later")) == (2, 404)
+        assert server.json("POST", "/v2/repository/models/scale/load", {})[0] == 200
+        assert (factor("scale"), factor("later")) == (3, 404)
+        assert server.json("POST", "/v2/repository/models/later/load", {})[0] == 200
+        assert factor("later") == 3
+        add("last", "1", folder / "double.gexe")
+        shutil.rmtree(models / "later")
+        shutil.rmtree(models / "scale" / "2")
+        server.process.send_signal(signal.SIGHUP)
+        deadline = time.monotonic() + 10
+        while factor("last") != 2 or factor("later") != 404:
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        assert (factor("scale"), factor("later"), factor("last")) == (2, 404, 2)
+    finally:
+        assert server.stop() == 0
+
+
+INTEGERS = """graph main(%x: i8[3], %u: u8[3]) -> (i8[3], u8[3]) {
+  %a = neg(%x) : i8[3]
+  %b = maximum(%u, %u) : u8[3]
+  return %a, %b
+}
+"""
+
+
+def test_integers_that_do_not_fit_are_refused(tmp_path: pathlib.Path) -> None:
+    server = Server(tmp_path, compile_graph(tmp_path, INTEGERS, "integers"))
+
+    def infer(x: list[int], u: list[int]) -> tuple[int, Any]:
+        inputs = [
+            {"name": n, "datatype": d, "shape": [3], "data": v}
+            for n, d, v in (("x", "INT8", x), ("u", "UINT8", u))
+        ]
+        return server.json("POST", "/v2/models/integers/infer", {"inputs": inputs})
+
+    try:
+        status, answer = infer([-127, 0, 127], [0, 1, 255])
+        assert status == 200, answer
+        assert [o["data"] for o in answer["outputs"]] == [[127, 0, -127], [0, 1, 255]]
+        for x, u in (([300, 0, 0], [0] * 3), ([0] * 3, [-1, 0, 0]), ([0, 0, -129], [0] * 3)):
+            status, answer = infer(x, u)
+            assert status == 400 and "takes integers from" in answer["error"]
+    finally:
         assert server.stop() == 0
 
 

@@ -48,15 +48,28 @@ std::vector<ModelSource> sources_of(const std::string& text) {
   return sources;
 }
 
-Registry::Registry(std::vector<ModelSource> sources, deploy::LoadOptions load, BatchOptions batch)
-    : sources_(std::move(sources)), load_(std::move(load)), batch_(batch) {
-  for (ModelSource& source : sources_) {
+Registry::Registry(std::vector<std::string> places, deploy::LoadOptions load, BatchOptions batch)
+    : places_(std::move(places)), load_(std::move(load)), batch_(batch) {
+  for (const ModelSource& source : sources()) {
     Versions versions = loaded(source);
-    source.name = versions.begin()->second->name;
-    if (!models_.emplace(source.name, std::move(versions)).second)
-      fail(ErrorCode::invalid_argument, "two models are called '", source.name,
+    const ServedPtr first = versions.begin()->second;
+    if (source.name.empty()) names_[first->path] = first->name;
+    if (!models_.emplace(first->name, std::move(versions)).second)
+      fail(ErrorCode::invalid_argument, "two models are called '", first->name,
            "'; give one another name: NAME=FILE.gexe");
   }
+}
+
+std::vector<ModelSource> Registry::sources() const {
+  std::vector<ModelSource> all;
+  for (const std::string& place : places_)
+    for (ModelSource& source : sources_of(place)) {
+      if (const auto name = names_.find(source.versions.begin()->second);
+          source.name.empty() && name != names_.end())
+        source.name = name->second;
+      all.push_back(std::move(source));
+    }
+  return all;
 }
 
 Registry::Versions Registry::loaded(const ModelSource& source) const {
@@ -103,19 +116,32 @@ std::vector<ServedPtr> Registry::all() const {
   return found;
 }
 
+void Registry::replace(const ModelSource& source) {
+  Versions versions = loaded(source);
+  const std::lock_guard lock(mutex_);
+  models_[source.name].swap(versions);
+  // The old one is destroyed here, outside the lock, unless requests still use it.
+}
+
 void Registry::reload(const std::string& name) {
-  for (const ModelSource& source : sources_) {
-    if (source.name != name) continue;
-    Versions versions = loaded(source);
-    const std::lock_guard lock(mutex_);
-    models_[name].swap(versions);
-    return;  // the old one is destroyed here, outside the lock, unless requests still use it
-  }
+  for (const ModelSource& source : sources())
+    if (source.name == name) return replace(source);
   fail(ErrorCode::not_found, "there is no model '", name, "'");
 }
 
 void Registry::reload_all() {
-  for (const ModelSource& source : sources_) reload(source.name);
+  const std::vector<ModelSource> found = sources();
+  std::string problems;
+  for (const ModelSource& source : found) try {
+      replace(source);
+    } catch (const UserError& error) {
+      problems += str(problems.empty() ? "" : "; ", source.name, ": ", error.what());
+    }
+  for (const ServedPtr& served : all())
+    if (std::none_of(found.begin(), found.end(),
+                     [&](const ModelSource& source) { return source.name == served->name; }))
+      unload(served->name);
+  if (!problems.empty()) throw UserError(ErrorCode::io_error, problems);
 }
 
 void Registry::unload(const std::string& name) {

@@ -30,22 +30,30 @@ std::vector<ModelSource> sources_of(const std::string& text);
 
 class Registry {
  public:
-  Registry(std::vector<ModelSource> sources, deploy::LoadOptions load, BatchOptions batch);
+  // `places`: see sources_of.
+  Registry(std::vector<std::string> places, deploy::LoadOptions load, BatchOptions batch);
 
   // Null if there is none. Without a version: the highest.
   ServedPtr find(const std::string& name, const std::string& version) const;
   std::vector<std::string> versions(const std::string& name) const;
   std::vector<ServedPtr> all() const;
-  // Loads the files of a model again and then replaces it. On a UserError the old one stays.
+  // Looks which versions the model's folder has now, loads them and then replaces the model, or
+  // adds it if it is new. On a UserError the old one stays.
   void reload(const std::string& name);
+  // All models; those whose files are gone are unloaded. The UserError lists the models that stay
+  // as they were.
   void reload_all();
   void unload(const std::string& name);
 
  private:
   using Versions = std::map<std::string, ServedPtr>;
   Versions loaded(const ModelSource& source) const;
+  std::vector<ModelSource> sources()
+      const;  // that exist now, by the names that they are served under
+  void replace(const ModelSource& source);
 
-  std::vector<ModelSource> sources_;
+  std::vector<std::string> places_;
+  std::map<std::string, std::string> names_;  // of files without a name of the user's, by path
   deploy::LoadOptions load_;
   BatchOptions batch_;
   mutable std::mutex mutex_;

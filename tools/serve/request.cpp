@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "base/error.hpp"
 #include "serve/json.hpp"
@@ -38,26 +39,13 @@ std::vector<std::int64_t> shape_of(const Json& tensor, const std::string& where)
   const Json& shape = member(tensor, "shape", where);
   if (shape.kind != Json::Kind::list || !shape.items.empty() || !shape.reals.empty())
     fail(ErrorCode::invalid_argument, "\"shape\" of ", where, " is not a list of integers");
-  for (std::int64_t size : shape.integers)
-    if (size < 0) fail(ErrorCode::invalid_argument, where, " has a negative size");
   return shape.integers;
-}
-
-// How many elements; UserError if that is more than a body can hold.
-std::size_t count_of(const std::vector<std::int64_t>& shape, const std::string& where) {
-  constexpr std::int64_t kMost = std::int64_t{1} << 40;
-  std::int64_t count = 1;
-  for (std::int64_t size : shape) {
-    if (size != 0 && count > kMost / size)
-      fail(ErrorCode::invalid_argument, where, " has too many elements");
-    count *= size;
-  }
-  return static_cast<std::size_t>(count);
 }
 
 class Elements {
  public:
-  Elements(HostTensor& tensor, const std::string& where) : tensor_(tensor), where_(where) {}
+  Elements(HostTensor& tensor, const deploy::TensorInfo& info, const std::string& where)
+      : tensor_(tensor), range_(range_of(info)), where_(where) {}
 
   void fill(const Json& data) {
     read(data);
@@ -89,10 +77,9 @@ class Elements {
   }
   void whole(std::int64_t value) {
     const std::int64_t k = place();
-    if (is_float(tensor_.dtype()))
-      tensor_.set(k, static_cast<double>(value));
-    else
-      tensor_.set_int(k, value);
+    if (is_float(tensor_.dtype())) return tensor_.set(k, static_cast<double>(value));
+    check_in_range(value, range_, where_);
+    tensor_.set_int(k, value);
   }
   void number(double value) {
     if (!is_float(tensor_.dtype()))
@@ -100,27 +87,17 @@ class Elements {
     tensor_.set(place(), value);
   }
   HostTensor& tensor_;
+  IntegerRange range_;
   const std::string& where_;
   std::int64_t at_ = 0;
 };
 
-std::size_t index_of(const std::vector<deploy::TensorInfo>& infos, const std::string& name,
-                     const char* what) {
-  std::string known;
-  for (std::size_t k = 0; k < infos.size(); ++k) {
-    if (infos[k].name == name) return k;
-    known += (known.empty() ? "" : ", ") + infos[k].name;
-  }
-  fail(ErrorCode::invalid_argument, "the model has no ", what, " '", name, "'; it has: ", known);
-}
-
 HostTensor tensor_of(const Json& given, const deploy::TensorInfo& info, std::string_view& binary) {
   const std::string where = "input '" + info.name + "'";
   const std::string& datatype = text_member(given, "datatype", where);
-  if (datatype != datatype_of(info))
-    fail(ErrorCode::type_mismatch, where, " takes ", datatype_of(info), ", got ", datatype);
   std::vector<std::int64_t> shape = shape_of(given, where);
-  const std::size_t bytes = count_of(shape, where) * size_of(info.dtype);
+  const std::size_t count = checked_count(info, datatype, shape),
+                    bytes = count * size_of(info.dtype);
   if (const Json* size = parameter(given, "binary_data_size")) {
     if (size->kind != Json::Kind::integer || size->integer < 0 ||
         static_cast<std::uint64_t>(size->integer) != bytes)
@@ -138,13 +115,12 @@ HostTensor tensor_of(const Json& given, const deploy::TensorInfo& info, std::str
   // the request has.
   if (data.kind != Json::Kind::list)
     fail(ErrorCode::invalid_argument, "\"data\" of ", where, " is not a list");
-  if (count_of(shape, where) > 0 && data.length() == 0)
-    fail(ErrorCode::invalid_argument, where, " has no elements");
-  if (data.items.empty() && data.length() != count_of(shape, where))
+  if (count > 0 && data.length() == 0) fail(ErrorCode::invalid_argument, where, " has no elements");
+  if (data.items.empty() && data.length() != count)
     fail(ErrorCode::invalid_argument, where, " has ", data.length(), " elements, its shape has ",
-         count_of(shape, where));
+         count);
   HostTensor tensor(info.dtype, std::move(shape));
-  Elements(tensor, where).fill(data);
+  Elements(tensor, info, where).fill(data);
   return tensor;
 }
 
@@ -152,7 +128,14 @@ bool is_true(const Json* value) {
   return value != nullptr && value->kind == Json::Kind::boolean && value->boolean;
 }
 
-void append_elements(std::string& out, const HostTensor& tensor) {
+// The memory of uint16 is i16, that of uint32 i32.
+std::int64_t widened(const deploy::TensorInfo& info, std::int64_t value) {
+  return info.type == "uint16"   ? static_cast<std::uint16_t>(value)
+         : info.type == "uint32" ? static_cast<std::int64_t>(static_cast<std::uint32_t>(value))
+                                 : value;
+}
+
+void append_elements(std::string& out, const deploy::TensorInfo& info, const HostTensor& tensor) {
   out += '[';
   for (std::int64_t k = 0; k < tensor.numel(); ++k) {
     if (k > 0) out += ',';
@@ -162,8 +145,10 @@ void append_elements(std::string& out, const HostTensor& tensor) {
       append_number(out, static_cast<float>(tensor.get(k)));
     else if (is_float(tensor.dtype()))
       append_number(out, tensor.get(k));
+    else if (info.type == "uint64")
+      out += std::to_string(static_cast<std::uint64_t>(tensor.get_int(k)));
     else
-      out += std::to_string(tensor.get_int(k));
+      out += std::to_string(widened(info, tensor.get_int(k)));
   }
   out += ']';
 }
@@ -188,12 +173,76 @@ std::string infos_json(const std::vector<deploy::TensorInfo>& infos) {
 }  // namespace
 
 std::string datatype_of(const deploy::TensorInfo& info) {
+  if (info.type == "string")
+    fail(ErrorCode::unsupported, "'", info.name, "' is a tensor of strings: these can't be served");
   if (info.type == "uint16") return "UINT16";
   if (info.type == "uint32") return "UINT32";
   if (info.type == "uint64") return "UINT64";
   for (const auto& [dtype, name] : kNames)
     if (dtype == info.dtype) return name;
   fail(ErrorCode::unsupported, "the protocol has no name for ", info.dtype);
+}
+
+std::size_t index_of(const std::vector<deploy::TensorInfo>& infos, const std::string& name,
+                     const char* what) {
+  std::string known;
+  for (std::size_t k = 0; k < infos.size(); ++k) {
+    if (infos[k].name == name) return k;
+    known += (known.empty() ? "" : ", ") + infos[k].name;
+  }
+  fail(ErrorCode::invalid_argument, "the model has no ", what, " '", name, "'; it has: ", known);
+}
+
+std::size_t checked_count(const deploy::TensorInfo& info, std::string_view datatype,
+                          const std::vector<std::int64_t>& shape) {
+  if (datatype != datatype_of(info))
+    fail(ErrorCode::type_mismatch, "input '", info.name, "' takes ", datatype_of(info), ", got ",
+         datatype);
+  constexpr std::int64_t kMost = std::int64_t{1} << 40;
+  std::int64_t count = 1;
+  for (std::int64_t size : shape) {
+    if (size < 0) fail(ErrorCode::invalid_argument, "input '", info.name, "' has a negative size");
+    if (size != 0 && count > kMost / size)
+      fail(ErrorCode::invalid_argument, "input '", info.name, "' has too many elements");
+    count *= size;
+  }
+  return static_cast<std::size_t>(count);
+}
+
+IntegerRange range_of(const deploy::TensorInfo& info) {
+  constexpr std::pair<const char*, IntegerRange> kRanges[] = {
+      {"BOOL", {0, 1}},
+      {"INT8", {-128, 127}},
+      {"UINT8", {0, 255}},
+      {"INT16", {-32768, 32767}},
+      {"UINT16", {0, 65535}},
+      {"INT32", {-2147483648LL, 2147483647LL}},
+      {"UINT32", {0, 4294967295LL}},
+      {"UINT64", {0, std::numeric_limits<std::int64_t>::max()}}};  // JSON's integers end there
+  const std::string datatype = datatype_of(info);
+  for (const auto& [name, range] : kRanges)
+    if (datatype == name) return range;
+  return {};
+}
+
+void check_in_range(std::int64_t value, const IntegerRange& range, const std::string& where) {
+  if (value < range.lowest || value > range.highest)
+    fail(ErrorCode::invalid_argument, where, " takes integers from ", range.lowest, " to ",
+         range.highest, ", got ", value);
+}
+
+void InputList::put(std::size_t k, HostTensor tensor) {
+  if (tensors_[k]) fail(ErrorCode::invalid_argument, "input '", infos_[k].name, "' is given twice");
+  tensors_[k] = std::move(tensor);
+}
+
+std::vector<HostTensor> InputList::in_order() {
+  std::vector<HostTensor> list;
+  for (std::size_t k = 0; k < infos_.size(); ++k) {
+    if (!tensors_[k]) fail(ErrorCode::invalid_argument, "input '", infos_[k].name, "' is missing");
+    list.push_back(std::move(*tensors_[k]));
+  }
+  return list;
 }
 
 InferRequest parse_request(std::string_view body, std::size_t json_size,
@@ -212,17 +261,12 @@ InferRequest parse_request(std::string_view body, std::size_t json_size,
   if (const Json* timeout = parameter(json, "timeout"); timeout != nullptr && timeout->is_number())
     request.timeout_ms = std::max<std::int64_t>(1, timeout->integer / 1000);  // microseconds
   const Json& given = member(json, "inputs", "the request");
-  std::vector<std::optional<HostTensor>> tensors(inputs.size());
+  InputList tensors(inputs);
   for (const Json& input : given.items) {
     const std::size_t k = index_of(inputs, text_member(input, "name", "an input"), "input");
-    if (tensors[k])
-      fail(ErrorCode::invalid_argument, "input '", inputs[k].name, "' is given twice");
-    tensors[k] = tensor_of(input, inputs[k], binary);
+    tensors.put(k, tensor_of(input, inputs[k], binary));
   }
-  for (std::size_t k = 0; k < inputs.size(); ++k) {
-    if (!tensors[k]) fail(ErrorCode::invalid_argument, "input '", inputs[k].name, "' is missing");
-    request.inputs.push_back(std::move(*tensors[k]));
-  }
+  request.inputs = tensors.in_order();
   const bool all_binary = is_true(parameter(json, "binary_data_output"));
   const Json* wanted = json.find("outputs");
   if (wanted == nullptr || wanted->items.empty()) {
@@ -258,7 +302,7 @@ InferResponse write_response(const std::string& model, const std::string& versio
       out += str(",\"parameters\":{\"binary_data_size\":", tensor.bytes(), "}}");
     } else {
       out += ",\"data\":";
-      append_elements(out, tensor);
+      append_elements(out, info, tensor);
       out += '}';
     }
   }

@@ -1,6 +1,9 @@
 #pragma once
 // Inference requests and responses of the KServe v2 protocol, with the binary tensor extension.
 
+#include <cstdint>
+#include <limits>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,6 +15,32 @@ namespace gex::serve {
 
 // "FP32"; UserError for types that the protocol has no name for.
 std::string datatype_of(const deploy::TensorInfo& info);
+// The place of the name; UserError lists the known ones. `what`: "input", "output".
+std::size_t index_of(const std::vector<deploy::TensorInfo>& infos, const std::string& name,
+                     const char* what);
+// How many elements an input has; UserError for another datatype, negative and too large sizes.
+std::size_t checked_count(const deploy::TensorInfo& info, std::string_view datatype,
+                          const std::vector<std::int64_t>& shape);
+
+struct IntegerRange {
+  std::int64_t lowest = std::numeric_limits<std::int64_t>::min();
+  std::int64_t highest = std::numeric_limits<std::int64_t>::max();
+};
+IntegerRange range_of(const deploy::TensorInfo& info);
+void check_in_range(std::int64_t value, const IntegerRange& range, const std::string& where);
+
+// The inputs of a request, given in any order.
+class InputList {
+ public:
+  explicit InputList(const std::vector<deploy::TensorInfo>& infos)
+      : infos_(infos), tensors_(infos.size()) {}
+  void put(std::size_t k, HostTensor tensor);  // UserError: given twice
+  std::vector<HostTensor> in_order();          // UserError: one is missing
+
+ private:
+  const std::vector<deploy::TensorInfo>& infos_;
+  std::vector<std::optional<HostTensor>> tensors_;
+};
 
 struct WantedOutput {
   std::size_t index = 0;

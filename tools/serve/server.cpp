@@ -12,9 +12,10 @@
 
 #include "base/log.hpp"
 #include "gex/gex.h"
+#include "serve/grpc.hpp"
 #include "serve/json.hpp"
-#include "serve/metrics.hpp"
 #include "serve/request.hpp"
+#include "serve/service.hpp"
 
 namespace gex::serve {
 namespace {
@@ -22,20 +23,9 @@ namespace {
 constexpr const char* kJson = "application/json";
 constexpr const char* kJsonSize = "Inference-Header-Content-Length";
 
-int status_of(const std::exception& error) {
-  if (dynamic_cast<const QueueFull*>(&error) != nullptr) return 429;
-  if (dynamic_cast<const TooLate*>(&error) != nullptr) return 504;
-  if (const auto* user = dynamic_cast<const UserError*>(&error))
-    return user->code() == ErrorCode::not_found       ? 404
-           : user->code() == ErrorCode::out_of_memory ? 503
-                                                      : 400;
-  return 500;
-}
-
 class Handlers {
  public:
-  Handlers(Registry& registry, const ServerOptions& options, httplib::Server& server)
-      : registry_(registry), options_(options) {
+  Handlers(Service& service, httplib::Server& server) : service_(service) {
     const std::string model = "/v2/models/([^/]+)", version = "/versions/([^/]+)";
     get(server, "/v2", [](const auto&, auto& response) {
       answer(response, str("{\"name\":\"gex\",\"version\":", quoted(gex_version()),
@@ -60,12 +50,12 @@ class Handlers {
     post(server, "/v2/repository/index",
          [this](const auto&, auto& response) { answer(response, index()); });
     post(server, "/v2/repository/models/([^/]+)/load", [this](const auto& request, auto& response) {
-      registry_.reload(request.matches[1]);
+      service_.registry().reload(request.matches[1]);
       answer(response, "{}");
     });
     post(server, "/v2/repository/models/([^/]+)/unload",
          [this](const auto& request, auto& response) {
-           registry_.unload(request.matches[1]);
+           service_.registry().unload(request.matches[1]);
            answer(response, "{}");
          });
     server.set_error_handler([](const httplib::Request&, httplib::Response& response) {
@@ -75,8 +65,6 @@ class Handlers {
                              kJson);
     });
   }
-
-  void stop() { stopping_.store(true); }
 
  private:
   using Handler = std::function<void(const httplib::Request&, httplib::Response&)>;
@@ -109,17 +97,12 @@ class Handlers {
   }
 
   ServedPtr served(const httplib::Request& request) const {
-    const std::string name = request.matches[1];
-    const std::string version = request.matches.size() > 2 ? request.matches[2].str() : "";
-    ServedPtr found = registry_.find(name, version);
-    if (found == nullptr)
-      fail(ErrorCode::not_found, "there is no model '", name, "'",
-           version.empty() ? "" : " of version " + version);
-    return found;
+    return service_.model(request.matches[1],
+                          request.matches.size() > 2 ? request.matches[2].str() : "");
   }
 
   void ready(httplib::Response& response) const {
-    if (stopping_.load()) {
+    if (service_.stopping()) {
       response.status = 503;
       return answer(response, "{\"ready\":false}");
     }
@@ -128,7 +111,7 @@ class Handlers {
 
   void describe(const httplib::Request& request, httplib::Response& response) const {
     const ServedPtr model = served(request);
-    answer(response, metadata_json(model->name, registry_.versions(model->name),
+    answer(response, metadata_json(model->name, service_.registry().versions(model->name),
                                    model->model->inputs, model->model->outputs));
   }
 
@@ -139,8 +122,7 @@ class Handlers {
       const ServedPtr model = served(request);
       name = model->name;
       InferRequest parsed = parsed_request(request, *model);
-      const std::vector<HostTensor> results =
-          model->batcher->infer(std::move(parsed.inputs), deadline_of(parsed, start));
+      const std::vector<HostTensor> results = service_.run(*model, parsed, start);
       InferResponse made =
           write_response(model->name, model->version, parsed, results, model->model->outputs);
       if (made.json_size < made.body.size()) {
@@ -153,7 +135,7 @@ class Handlers {
     } catch (const std::exception& error) {
       refuse(response, error);
     }
-    metrics_.answered(name, response.status, Clock::now() - start);
+    service_.metrics().answered(name, response.status, Clock::now() - start);
   }
 
   InferRequest parsed_request(const httplib::Request& request, const ServedModel& model) const {
@@ -167,26 +149,19 @@ class Handlers {
     return parse_request(request.body, json_size, model.model->inputs, model.model->outputs);
   }
 
-  std::optional<Clock::time_point> deadline_of(const InferRequest& request,
-                                               Clock::time_point start) const {
-    if (request.timeout_ms > 0) return start + std::chrono::milliseconds(request.timeout_ms);
-    if (options_.timeout.count() > 0) return start + options_.timeout;
-    return std::nullopt;
-  }
-
   std::string index() const {
     std::string out = "[";
-    for (const ServedPtr& model : registry_.all())
+    for (const ServedPtr& model : service_.registry().all())
       out += str(out.size() > 1 ? "," : "", "{\"name\":", quoted(model->name),
                  ",\"version\":", quoted(model->version), ",\"state\":\"READY\"}");
     return out + "]";
   }
 
   std::string metrics_text() const {
-    std::string out = metrics_.text();
+    std::string out = service_.metrics().text();
     const auto line = [&](const char* name, const char* type, const char* help, auto value_of) {
       out += str("# HELP ", name, " ", help, "\n# TYPE ", name, " ", type, "\n");
-      for (const ServedPtr& model : registry_.all())
+      for (const ServedPtr& model : service_.registry().all())
         out += str(name, "{model=", quoted(model->name), ",version=", quoted(model->version), "} ",
                    value_of(model->batcher->counts()).load(), "\n");
     };
@@ -201,10 +176,7 @@ class Handlers {
     return out;
   }
 
-  Registry& registry_;
-  const ServerOptions& options_;
-  Metrics metrics_;
-  std::atomic<bool> stopping_{false};
+  Service& service_;
 };
 
 sigset_t handled_signals() {
@@ -223,6 +195,18 @@ void reload(Registry& registry) {
   }
 }
 
+// Clients may start now.
+void announce(const ServerOptions& options, int port, const GrpcServer* grpc) {
+  std::cout << "gex serves on http://" << options.host << ":" << port;
+  if (grpc != nullptr) std::cout << " and grpc://" << options.host << ":" << grpc->port();
+  std::cout << "\n" << std::flush;
+  if (options.port_file.empty()) return;
+  std::ofstream file(options.port_file);
+  file << port;
+  if (grpc != nullptr) file << " " << grpc->port();
+  file << "\n";
+}
+
 }  // namespace
 
 void serve(Registry& registry, const ServerOptions& options) {
@@ -236,13 +220,17 @@ void serve(Registry& registry, const ServerOptions& options) {
   server.set_payload_max_length(options.max_body);
   server.set_keep_alive_max_count(1 << 20);
   server.set_tcp_nodelay(true);
-  Handlers handlers(registry, options, server);
+  Service service(registry, options.timeout);
+  const Handlers handlers(service, server);
   const int port = options.port == 0 ? server.bind_to_any_port(options.host)
                    : server.bind_to_port(options.host, options.port) ? options.port
                                                                      : -1;
   if (port < 0)
     fail(ErrorCode::io_error, "can't listen on ", options.host, ":", options.port,
          "; another program may have the port");
+  const std::unique_ptr<GrpcServer> grpc =
+      options.grpc_port ? open_grpc(service, options) : nullptr;
+  announce(options, port, grpc.get());
   std::atomic<bool> over{false};
   std::thread waiter([&] {
     while (!over.load()) {
@@ -250,16 +238,15 @@ void serve(Registry& registry, const ServerOptions& options) {
       const int signal = sigtimedwait(&signals, nullptr, &turn);
       if (signal == SIGHUP) reload(registry);
       if (signal != SIGTERM && signal != SIGINT) continue;
-      handlers.stop();
+      service.stop();
       server.stop();
       return;
     }
   });
-  if (!options.port_file.empty()) std::ofstream(options.port_file) << port << "\n";
-  std::cout << "gex serves on http://" << options.host << ":" << port << "\n" << std::flush;
   server.listen_after_bind();
   over.store(true);
   waiter.join();
+  if (grpc != nullptr) grpc->stop();
 }
 
 }  // namespace gex::serve

@@ -5,6 +5,7 @@
 
 #include "frontend/onnx/least_ranks.hpp"
 #include "frontend/onnx/row.hpp"
+#include "ir/sizes_differ.hpp"
 #include "ops/core/build.hpp"
 
 namespace gex::onnx {
@@ -297,7 +298,7 @@ void ImportState::import_node(const NodeProto& node, Scope& scope) {
   } catch (const UserError& error) {
     const std::string text = error.what();
     if (text.rfind("ONNX ", 0) == 0) throw;
-    throw UserError(error.code(), str("ONNX ", described(node), ": ", text));
+    fail_as(error, str("ONNX ", described(node), ": ", text));
   } catch (const std::out_of_range&) {
     fail(ErrorCode::invalid_graph, "ONNX ", described(node),
          ": a list is shorter than the operator requires");
@@ -335,8 +336,61 @@ std::vector<Item> ImportState::import_subgraph(const GraphProto& body,
   return import_body(body, scope);
 }
 
+namespace {
+
+// Upper bounds of sizes that the model implies: where a size must equal min(size, 64), as a slice
+// of a table of 64 positions has it, it is at most 64. Other sizes are an error in any run.
+class ImpliedBounds {
+ public:
+  // False if the sizes that differ imply no new bound.
+  bool learn(const SizesDiffer& error) {
+    return learn_from(error.a, error.b) || learn_from(error.b, error.a);
+  }
+  Dim bounded(Dim size) const {
+    return size.substitute([&](Dim symbol) -> std::optional<Dim> {
+      const auto bound = bounds_.find(symbol.name());
+      if (bound == bounds_.end()) return std::nullopt;
+      const DimRange range = symbol.range();
+      return Dim::symbol(symbol.name(), {range.lo, std::min(range.hi, bound->second)});
+    });
+  }
+
+ private:
+  bool learn_from(Dim cut, Dim size) {
+    if (cut.kind() != Dim::Kind::min || !size.is_symbol()) return false;
+    for (const auto& [of, bound] : {std::pair(cut.operands()[0], cut.operands()[1]),
+                                    std::pair(cut.operands()[1], cut.operands()[0])}) {
+      const auto limit = bound.as_const();
+      // min(size, 1) would be broadcast.
+      if (of != size || !limit || *limit <= 1 || *limit >= size.range().hi) continue;
+      bounds_[size.name()] = *limit;
+      return true;
+    }
+    return false;
+  }
+  std::map<std::string, std::int64_t> bounds_;
+};
+
+Import import_within(const std::shared_ptr<const ModelProto>& model, const ImportOptions& options,
+                     const ImpliedBounds& bounds);
+
+}  // namespace
+
 Import import_model(const std::shared_ptr<const ModelProto>& model, const ImportOptions& options) {
   MissingRows(*model).report();
+  for (ImpliedBounds bounds;;) {
+    try {
+      return import_within(model, options, bounds);
+    } catch (const SizesDiffer& error) {
+      if (!bounds.learn(error)) throw;
+    }
+  }
+}
+
+namespace {
+
+Import import_within(const std::shared_ptr<const ModelProto>& model, const ImportOptions& options,
+                     const ImpliedBounds& bounds) {
   auto import = std::make_shared<Import>();
   import->graph = std::make_unique<Graph>("main");
   ImportState state(*model, options, *import);
@@ -349,8 +403,10 @@ Import import_model(const std::shared_ptr<const ModelProto>& model, const Import
   std::map<std::string, Dim> symbols;
   for (std::size_t k = 0; k < inputs.size(); ++k) {
     const bool given = k < options.inputs.size() && options.inputs[k];
-    const InputFact fact =
+    InputFact fact =
         given ? *options.inputs[k] : fact_from(inputs[k]->type, inputs[k]->name, symbols);
+    if (fact.shape)
+      for (Dim& size : *fact.shape) size = bounds.bounded(size);
     import->inputs.push_back(make_input(state, fact, inputs[k]->name));
     import->input_names.push_back(inputs[k]->name);
   }
@@ -368,6 +424,8 @@ Import import_model(const std::shared_ptr<const ModelProto>& model, const Import
   for (const ValueInfo& info : model->graph.outputs) import->output_names.push_back(info.name);
   return std::move(*import);
 }
+
+}  // namespace
 
 std::unique_ptr<Graph> import_graph(const std::shared_ptr<const ModelProto>& model,
                                     const ImportOptions& options) {

@@ -270,6 +270,12 @@ bool depends_on_sizes_alone(Value* value) {
   return true;
 }
 
+bool has_unknown_sizes(const Graph& graph) {
+  return std::ranges::any_of(graph.inputs(), [](const auto& input) {
+    return std::ranges::any_of(input->type().shape, [](Dim size) { return !size.as_const(); });
+  });
+}
+
 }  // namespace
 
 const HostTensor& ImportState::need(Value* value, const std::string& why) {
@@ -282,7 +288,9 @@ const HostTensor& ImportState::need(Value* value, const std::string& why) {
     std::erase_if(dims_, [](const auto& entry) { return !entry.second; });
     return *(known_[value] = options.answers[answered_++]);
   }
-  if (depends_on_sizes_alone(value)) fail(ErrorCode::unsupported, why, " depends on unknown sizes");
+  // Without unknown sizes such a value is a constant that was too large to fold: it is computed.
+  if (has_unknown_sizes(*import.graph) && depends_on_sizes_alone(value))
+    fail(ErrorCode::unsupported, why, " depends on unknown sizes");
   import.graph->set_outputs({value});
   throw ValueNeeded{nullptr, why};
 }

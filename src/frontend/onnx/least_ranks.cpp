@@ -25,7 +25,7 @@ const std::vector<int>& least_ranks(const std::string& op) {
       {"DeformConv", {4, 4, 4, 1, 4}},
       {"DepthToSpace", {4}},
       {"Det", {2}},
-      {"DynamicQuantizeLSTM", {3, 3, 3, 2, 1, 3, 3, 2, 2, 2, 2, 2}},
+      {"DynamicQuantizeLSTM", {3, 3, 3, 2, 1, 3, 3, 2, 1, 1, 1, 1}},
       {"DynamicQuantizeMatMul", {1, 1}},
       {"EyeLike", {2}},
       {"FlexAttention", {4, 4, 4}},

@@ -260,6 +260,23 @@ Items qlinear_unary(Row& r, const std::function<Expr(Row&, Expr)>& f) {
   return quantised_result(r, f(r, real_number(r, 0, 1, 2)), 3, 4, r.elem());
 }
 
+// Before opset 13 an axis stands for itself and all that follow.
+Expr softmax_of(Row& r, Expr x) {
+  const std::int64_t axis = normal_axis(r.int_attr("axis", -1), x.rank());
+  if (r.int_attr("opset", 13) >= 13) return {x.g, ops::softmax(x.g, x, axis)};
+  const Shape shape = x.shape();
+  const auto middle = static_cast<std::size_t>(axis);
+  const Expr flat = reshape(
+      x, {product(std::span(shape).first(middle)), product(std::span(shape).subspan(middle))});
+  return reshape(Expr(x.g, ops::softmax(x.g, flat, 1)), shape);
+}
+
+// condition, x, x_scale, x_zero, y, y_scale, y_zero, z_scale, z_zero
+Items qlinear_where(Row& r) {
+  const Expr chosen = where(expr(r, 0), real_number(r, 1, 2, 3), real_number(r, 4, 5, 6));
+  return quantised_result(r, chosen, 7, 8, r.elem(1));
+}
+
 Items qlinear_concat(Row& r) {  // y_scale, y_zero, then (x, scale, zero) for each part
   std::vector<Value*> parts;
   for (std::size_t i = 2; i < r.num_inputs(); i += 3)
@@ -337,6 +354,8 @@ void add_microsoft_rows() {
       return mean(x, axes, true);
     });
   });
+  add("QLinearSoftmax", [](Row& r) { return qlinear_unary(r, softmax_of); });
+  add("QLinearWhere", qlinear_where);
   add("QLinearConcat", qlinear_concat);
   add("QGemm", qgemm);
   add("MatMulIntegerToFloat", matmul_integer_to_float);

@@ -239,10 +239,15 @@ Items linear_classifier(Row& r) {
   const auto weights = r.floats_attr("coefficients"), bias = r.floats_attr("intercepts");
   const std::size_t classes = std::max<std::size_t>(class_count(r), 1);
   Expr x = expr(r, 0).to(DType::f32);
-  const auto features = x.shape()[1].as_const();
-  if (!features) r.refuse("the number of features is not known");
-  const std::int64_t rows = static_cast<std::int64_t>(weights.size()) / *features;
-  Expr w = reshape(row_of(r.g, weights, DType::f32), {Dim(rows), Dim(*features)});
+  const auto known = x.shape()[1].as_const();
+  const auto total = static_cast<std::int64_t>(weights.size());
+  // One row of weights for each class, or one for two classes.
+  const std::int64_t rows = !bias.empty() ? std::ssize(bias)
+                            : known       ? total / std::max<std::int64_t>(*known, 1)
+                                          : static_cast<std::int64_t>(classes);
+  if (rows < 1 || total % rows != 0 || (known && total != rows * *known))
+    r.refuse(str(total, " coefficients do not fit ", rows, " rows and the features of its input"));
+  Expr w = reshape(row_of(r.g, weights, DType::f32), {Dim(rows), Dim(total / rows)});
   Expr scores = matmul(x, transpose(w, {1, 0}));
   if (!bias.empty()) scores = scores + row_of(r.g, bias, DType::f32);
   const std::string transform = r.string_attr("post_transform", "NONE");
@@ -257,32 +262,24 @@ Items linear_classifier(Row& r) {
   return {labels_at(r, chosen), Item::tensor(transformed(scores, transform), Elem::f32)};
 }
 
-Expr tree_scores(Row& r, const std::shared_ptr<const Forest>& forest) {
+Expr tree_scores(Row& r, const Forest& forest) {
   const DType t = r.dtype() == DType::f64 ? DType::f64 : DType::f32;
-  Expr x = expr(r, 0).to(t);
-  return {r.g, r.host_call(r.attributes_key(), {x.v},
-                           {Type::tensor(t, {x.shape()[0], Dim(forest->targets)})},
-                           [forest](std::span<const HostTensor> in, std::span<const std::int64_t>) {
-                             return std::vector{forest->evaluate(in[0])};
-                           })[0]};
+  return {r.g, call_forest(r, forest, expr(r, 0).to(t))};
 }
 
 Items tree_regressor(Row& r) {
-  const auto forest =
-      std::make_shared<const Forest>(forest_of(r, "target", r.int_attr("n_targets", 1)));
-  Expr y = tree_scores(r, forest);
+  Expr y = tree_scores(r, forest_of(r, "target", r.int_attr("n_targets", 1)));
   return r.one(transformed(y, r.string_attr("post_transform", "NONE")).to(DType::f32), Elem::f32);
 }
 
 Items tree_classifier(Row& r) {
   const auto classes = static_cast<std::int64_t>(std::max<std::size_t>(class_count(r), 1));
-  Forest made = forest_of(r, "class", classes);
   Ints ids = r.ints_attr("class_ids");
   std::ranges::sort(ids);
   const bool binary_case = classes == 2 && !ids.empty() && ids.front() == ids.back();
   bool positive = true;
   for (const double w : r.floats_attr("class_weights")) positive = positive && w >= 0;
-  Expr scores = tree_scores(r, std::make_shared<const Forest>(std::move(made))).to(DType::f32);
+  Expr scores = tree_scores(r, forest_of(r, "class", classes)).to(DType::f32);
   const std::string transform = r.string_attr("post_transform", "NONE");
   if (!binary_case) {
     Expr chosen(r.g, ops::argmax(r.g, scores, {1}));
@@ -300,8 +297,7 @@ Items tree_classifier(Row& r) {
 }
 
 Items tree_ensemble(Row& r) {
-  const auto forest = std::make_shared<const Forest>(forest_of_tensors(r));
-  Expr y = tree_scores(r, forest);
+  Expr y = tree_scores(r, forest_of_tensors(r));
   static const char* names[] = {"NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT"};
   const std::int64_t transform = r.int_attr("post_transform", 0);
   if (transform < 0 || transform > 4) r.refuse("an unknown post_transform");

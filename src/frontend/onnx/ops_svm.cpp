@@ -7,6 +7,7 @@
 #include "frontend/onnx/expr.hpp"
 #include "frontend/onnx/strings.hpp"
 #include "frontend/onnx/svm.hpp"
+#include "runtime/session/pair_chances.hpp"
 
 namespace gex::onnx {
 namespace {
@@ -59,69 +60,6 @@ Items svm_regressor(Row& r) {
   return r.one(y, Elem::f32);
 }
 
-// Probabilities of classes from those of pairs, as libsvm couples them (Wu, Lin and Weng 2004).
-std::vector<double> coupled(const std::vector<double>& pairs, std::size_t classes) {
-  const auto at = [&](std::size_t i, std::size_t j) { return pairs[i * classes + j]; };
-  std::vector<double> q(classes * classes, 0), p(classes, 1.0 / static_cast<double>(classes));
-  for (std::size_t t = 0; t < classes; ++t)
-    for (std::size_t j = 0; j < classes; ++j) {
-      if (j == t) continue;
-      q[t * classes + t] += at(j, t) * at(j, t);
-      q[t * classes + j] = -at(j, t) * at(t, j);
-    }
-  const double close = 0.005 / static_cast<double>(classes);
-  std::vector<double> qp(classes);
-  for (int turn = 0; turn < 100; ++turn) {
-    double total = 0, worst = 0;
-    for (std::size_t t = 0; t < classes; ++t) {
-      qp[t] = 0;
-      for (std::size_t j = 0; j < classes; ++j) qp[t] += q[t * classes + j] * p[j];
-      total += p[t] * qp[t];
-    }
-    for (std::size_t t = 0; t < classes; ++t) worst = std::max(worst, std::abs(qp[t] - total));
-    if (worst < close) break;
-    for (std::size_t t = 0; t < classes; ++t) {
-      const double own = q[t * classes + t], step = (-qp[t] + total) / own;
-      p[t] += step;
-      total = (total + step * (step * own + 2 * qp[t])) / (1 + step) / (1 + step);
-      for (std::size_t j = 0; j < classes; ++j) {
-        qp[j] = (qp[j] + step * q[t * classes + j]) / (1 + step);
-        p[j] /= 1 + step;
-      }
-    }
-  }
-  return p;
-}
-
-// The values of one classifier for each pair of classes, and what turns them into probabilities.
-struct Pairs {
-  std::size_t classes = 0;
-  std::vector<double> a, b;  // Platt's
-
-  // [rows, pairs] to [rows, classes]
-  HostTensor probabilities(const HostTensor& scores) const {
-    constexpr double least = 1e-7;
-    const auto count = static_cast<std::int64_t>(classes);
-    const std::int64_t pairs = count * (count - 1) / 2;
-    HostTensor out(DType::f32, {scores.shape()[0], count});
-    for (std::int64_t row = 0; row < scores.shape()[0]; ++row) {
-      std::vector<double> chances(classes * classes, 0);
-      std::size_t k = 0;
-      for (std::size_t i = 0; i < classes; ++i)
-        for (std::size_t j = i + 1; j < classes; ++j, ++k) {
-          const double score = scores.get(row * pairs + static_cast<std::int64_t>(k));
-          const double chance = 1 / (1 + std::exp(score * a[k] + b[k]));
-          chances[i * classes + j] = std::clamp(chance, least, 1 - least);
-          chances[j * classes + i] = 1 - chances[i * classes + j];
-        }
-      const std::vector<double> p = coupled(chances, classes);
-      for (std::int64_t c = 0; c < count; ++c)
-        out.set(row * count + c, p[static_cast<std::size_t>(c)]);
-    }
-    return out;
-  }
-};
-
 // [vectors, pairs]: what each support vector counts in the classifier of each pair of classes.
 std::vector<double> pair_weights(const Row& r, const Ints& per_class) {
   const auto coefficients = r.floats_attr("coefficients");
@@ -155,30 +93,60 @@ Item chosen_labels(Row& r, Expr places) {
   return Item::tensor(take(table, places, 0), strings.empty() ? Elem::i64 : Elem::string);
 }
 
-// With probabilities, as classifiers that were trained to give them are exported.
+// For each class how many of its pairs it wins: [rows, classes].
+Expr votes_of(Expr scores, std::size_t classes) {
+  Graph& g = scores.g;
+  const auto count = static_cast<std::int64_t>(classes);
+  std::vector<double> first, second;  // [pairs, classes]
+  for (std::int64_t i = 0; i < count; ++i)
+    for (std::int64_t j = i + 1; j < count; ++j)
+      for (std::int64_t c = 0; c < count; ++c) {
+        first.push_back(c == i ? 1 : 0);
+        second.push_back(c == j ? 1 : 0);
+      }
+  const std::int64_t pairs = count * (count - 1) / 2;
+  const Expr won = (scores > 0).to(DType::f32);
+  return matmul(won, matrix(g, first, pairs, count)) +
+         matmul(1.0 - won, matrix(g, second, pairs, count));
+}
+
+Expr probabilities_of(Row& r, Expr scores, const Ints& per_class) {
+  const auto row = [&](const char* name) {
+    const auto values = r.floats_attr(name);
+    HostTensor tensor(DType::f64, {std::ssize(values)});
+    for (std::size_t k = 0; k < values.size(); ++k)
+      tensor.set(static_cast<std::int64_t>(k), values[k]);
+    return ops::constant(r.g, std::move(tensor));
+  };
+  return {r.g,
+          r.kernel_call(runtime::kPairChancesKernel, "", {scores.v, row("prob_a"), row("prob_b")},
+                        Type::tensor(DType::f32, {scores.shape()[0], Dim(std::ssize(per_class))}))};
+}
+
+// The class that wins most pairs. Its scores are probabilities if the classifier was trained to
+// give them, else the values of the pairs' classifiers.
 Items svm_classifier(Row& r) {
   const Ints per_class = r.ints_attr("vectors_per_class");
-  Pairs pairs{per_class.size(), r.floats_attr("prob_a"), r.floats_attr("prob_b")};
-  const std::size_t count = pairs.classes * (pairs.classes - 1) / 2;
+  const std::size_t classes = per_class.size(), count = classes * (classes - 1) / 2;
   const auto rho = r.floats_attr("rho");
-  if (pairs.classes < 2 || pairs.a.size() != count || pairs.b.size() != count ||
-      rho.size() != count)
-    r.refuse(
-        "only classifiers by support vectors with probabilities (prob_a, prob_b) are supported");
+  if (classes < 2 || rho.size() != count)
+    r.refuse("only classifiers by support vectors of two or more classes are supported");
+  const std::size_t a = r.floats_attr("prob_a").size(), b = r.floats_attr("prob_b").size();
+  if (a + b > 0 && (a != count || b != count))
+    r.refuse("prob_a and prob_b must have an entry for each pair of classes");
+  if (const std::string transform = r.string_attr("post_transform", "NONE"); transform != "NONE")
+    r.refuse("post_transform " + transform + " is not supported");
   const auto total = std::accumulate(per_class.begin(), per_class.end(), std::int64_t{0});
   const auto columns = static_cast<std::int64_t>(count);
   Expr x = expr(r, 0).to(DType::f32);
   Expr near = kernel(r, x, vectors_of(r, r.floats_attr("support_vectors"), total));
   Expr scores = matmul(near, matrix(r.g, pair_weights(r, per_class), total, columns)) +
                 matrix(r.g, rho, 1, columns);
-  const Type type =
-      Type::tensor(DType::f32, {x.shape()[0], Dim(static_cast<std::int64_t>(pairs.classes))});
-  Expr p(r.g, r.host_call(r.attributes_key(), {scores.v}, {type},
-                          [pairs](std::span<const HostTensor> in, std::span<const std::int64_t>) {
-                            return std::vector{pairs.probabilities(in[0])};
-                          })[0]);
-  Expr best(r.g, ops::argmax(r.g, p, {1}));
-  return {chosen_labels(r, best), Item::tensor(p, Elem::f32)};
+  Expr best(r.g, ops::argmax(r.g, votes_of(scores, classes), {1}));
+  const Item label = chosen_labels(r, best);
+  if (a > 0) return {label, Item::tensor(probabilities_of(r, scores, per_class), Elem::f32)};
+  if (classes == 2) scores = Expr(r.g, ops::cat(r.g, {(-scores).v, scores.v}, 1));
+  return {label, Item::tensor(scores, Elem::f32)};
 }
 
 }  // namespace

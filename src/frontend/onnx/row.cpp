@@ -7,6 +7,7 @@
 #include "frontend/onnx/operators.hpp"
 #include "frontend/onnx/random.hpp"
 #include "ops/call.hpp"
+#include "runtime/session/user_kernels.hpp"
 
 namespace gex::onnx {
 
@@ -141,6 +142,15 @@ std::vector<Value*> Row::host_call(const std::string& key, std::vector<Value*> o
   std::vector<Value*> values;
   for (std::size_t k = 0; k < call->num_outputs(); ++k) values.push_back(call->output(k));
   return values;
+}
+
+Value* Row::kernel_call(const std::string& kernel, const std::string& parameters,
+                        std::vector<Value*> operands, const Type& result) const {
+  const std::string name = runtime::call_of_kernel(kernel, parameters);
+  return g
+      .add(op("call"), std::move(operands),
+           ops::make_call(runtime::kHostCallee, name, std::span(&result, 1)))
+      ->output(0);
 }
 
 void Row::refuse(const std::string& why) const { fail(ErrorCode::unsupported, why); }

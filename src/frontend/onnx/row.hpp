@@ -75,6 +75,10 @@ class Row {
                                 const std::vector<Type>& results,
                                 runtime::HostFunction function) const;
 
+  // A call of a kernel that every process has (runtime/session/user_kernels.hpp).
+  Value* kernel_call(const std::string& kernel, const std::string& parameters,
+                     std::vector<Value*> operands, const Type& result) const;
+
   [[noreturn]] void refuse(const std::string& why) const;  // UserError that names the node
 
  private:

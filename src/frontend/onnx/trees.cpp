@@ -2,40 +2,72 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
+#include <set>
+#include <utility>
+
+#include "ops/core/build.hpp"
 
 namespace gex::onnx {
 namespace {
 
-bool holds(const TreeNode& n, double x) {
-  if (std::isnan(x)) return n.missing_is_true;
-  switch (n.mode) {
-    case TreeNode::Mode::leq:
-      return x <= n.value;
-    case TreeNode::Mode::lt:
-      return x < n.value;
-    case TreeNode::Mode::gte:
-      return x >= n.value;
-    case TreeNode::Mode::gt:
-      return x > n.value;
-    case TreeNode::Mode::eq:
-      return x == n.value;
-    case TreeNode::Mode::neq:
-      return x != n.value;
-    case TreeNode::Mode::member:
-      return std::ranges::find(n.members, x) != n.members.end();
-    case TreeNode::Mode::leaf:
-      break;
+constexpr std::int64_t kMissing = runtime::kMissingIsTrue;
+
+// The nodes that the roots reach, each after its parents. Nodes may be shared: a parent is there
+// when all that refer to it are.
+std::vector<std::int64_t> children_last(const Forest& forest) {
+  std::vector<int> parents(forest.nodes.size(), 0);
+  std::vector<char> reached(forest.nodes.size(), 0);
+  const auto inner = [&](std::int64_t k) {
+    return forest.nodes[static_cast<std::size_t>(k)].test != runtime::TreeTest::leaf;
+  };
+  std::vector<std::int64_t> stack(forest.roots), order;
+  while (!stack.empty()) {
+    const std::int64_t k = stack.back();
+    stack.pop_back();
+    if (std::exchange(reached[static_cast<std::size_t>(k)], 1) != 0 || !inner(k)) continue;
+    const TreeNode& n = forest.nodes[static_cast<std::size_t>(k)];
+    for (const std::int64_t child : {n.yes, n.no}) {
+      ++parents[static_cast<std::size_t>(child)];
+      stack.push_back(child);
+    }
   }
-  return false;
+  for (std::size_t k = 0; k < forest.nodes.size(); ++k)
+    if (reached[k] != 0 && parents[k] == 0) stack.push_back(static_cast<std::int64_t>(k));
+  while (!stack.empty()) {
+    const std::int64_t k = stack.back();
+    stack.pop_back();
+    order.push_back(k);
+    if (!inner(k)) continue;
+    const TreeNode& n = forest.nodes[static_cast<std::size_t>(k)];
+    for (const std::int64_t child : {n.no, n.yes})
+      if (--parents[static_cast<std::size_t>(child)] == 0) stack.push_back(child);
+  }
+  return order;
 }
 
-TreeNode::Mode mode_of(const Row& r, const std::string& name) {
-  static const std::map<std::string, TreeNode::Mode> modes{
-      {"BRANCH_LEQ", TreeNode::Mode::leq}, {"BRANCH_LT", TreeNode::Mode::lt},
-      {"BRANCH_GTE", TreeNode::Mode::gte}, {"BRANCH_GT", TreeNode::Mode::gt},
-      {"BRANCH_EQ", TreeNode::Mode::eq},   {"BRANCH_NEQ", TreeNode::Mode::neq},
-      {"LEAF", TreeNode::Mode::leaf}};
+Value* integers(Graph& g, const std::vector<std::int64_t>& values,
+                std::vector<std::int64_t> shape) {
+  HostTensor tensor(DType::i32, std::move(shape));
+  for (std::size_t k = 0; k < values.size(); ++k)
+    tensor.set_int(static_cast<std::int64_t>(k), values[k]);
+  return ops::constant(g, std::move(tensor));
+}
+
+Value* numbers_in(Graph& g, const std::vector<double>& values) {
+  HostTensor tensor(DType::f64, {std::ssize(values)});
+  for (std::size_t k = 0; k < values.size(); ++k)
+    tensor.set(static_cast<std::int64_t>(k), values[k]);
+  return ops::constant(g, std::move(tensor));
+}
+
+runtime::TreeTest mode_of(const Row& r, const std::string& name) {
+  static const std::map<std::string, runtime::TreeTest> modes{
+      {"BRANCH_LEQ", runtime::TreeTest::leq}, {"BRANCH_LT", runtime::TreeTest::lt},
+      {"BRANCH_GTE", runtime::TreeTest::gte}, {"BRANCH_GT", runtime::TreeTest::gt},
+      {"BRANCH_EQ", runtime::TreeTest::eq},   {"BRANCH_NEQ", runtime::TreeTest::neq},
+      {"LEAF", runtime::TreeTest::leaf}};
   const auto found = modes.find(name);
   if (found == modes.end()) r.refuse("unknown kind of node " + name);
   return found->second;
@@ -52,7 +84,7 @@ void check(const Row& r, Forest& forest) {
       if (at < 0 || at >= count) r.refuse("a tree refers to a node that does not exist");
       const TreeNode& n = forest.nodes[static_cast<std::size_t>(at)];
       int& s = state[static_cast<std::size_t>(at)];
-      if (s != 0 || n.mode == TreeNode::Mode::leaf) {
+      if (s != 0 || n.test == runtime::TreeTest::leaf) {
         s = 2;
         stack.pop_back();
         continue;
@@ -67,8 +99,10 @@ void check(const Row& r, Forest& forest) {
     }
   }
   for (const TreeNode& n : forest.nodes) {
-    if (n.feature < 0) r.refuse("a negative feature");
-    forest.features = std::max(forest.features, n.mode == TreeNode::Mode::leaf ? 0 : n.feature + 1);
+    constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
+    if (n.feature < 0 || n.feature >= kMost) r.refuse("a negative or too large feature");
+    forest.features =
+        std::max(forest.features, n.test == runtime::TreeTest::leaf ? 0 : n.feature + 1);
     for (const auto& [target, weight] : n.weights)
       if (target < 0 || target >= forest.targets)
         r.refuse("a leaf refers to a target that does not exist");
@@ -84,47 +118,65 @@ std::vector<double> numbers(const Row& r, const std::string& name) {
   return values;
 }
 
-void fold_into(Forest::Fold fold, double& total, bool& first, double weight) {
-  if (fold == Forest::Fold::min)
-    total = first ? weight : std::min(total, weight);
-  else if (fold == Forest::Fold::max)
-    total = first ? weight : std::max(total, weight);
-  else
-    total += weight;
-  first = false;
+}  // namespace
+
+Value* call_forest(const Row& r, const Forest& forest, Value* x) {
+  const Shape& shape = x->type().shape;
+  const std::optional<std::int64_t> width = shape.size() > 1 ? shape[1].as_const() : 1;
+  if (width && forest.features > *width)
+    fail(ErrorCode::shape_mismatch, "the trees require ", forest.features, " features, got ",
+         *width);
+  const std::vector<std::int64_t> order = children_last(forest);
+  std::vector<std::int64_t> place(forest.nodes.size(), 0);
+  for (std::size_t k = 0; k < order.size(); ++k)
+    place[static_cast<std::size_t>(order[k])] = static_cast<std::int64_t>(k);
+  const auto at = [&](std::int64_t node) { return place[static_cast<std::size_t>(node)]; };
+  std::vector<std::int64_t> nodes, targets, roots;
+  std::vector<double> values, weights, members;
+  for (const std::int64_t k : order) {
+    const TreeNode& n = forest.nodes[static_cast<std::size_t>(k)];
+    const bool is_leaf = n.test == runtime::TreeTest::leaf;
+    nodes.insert(
+        nodes.end(),
+        {static_cast<std::int64_t>(n.test) + (n.missing_is_true ? kMissing : 0),
+         is_leaf ? std::ssize(weights) : n.feature, is_leaf ? std::ssize(n.weights) : at(n.yes),
+         is_leaf ? 0 : at(n.no), std::ssize(members), std::ssize(n.members)});
+    values.push_back(n.value);
+    members.insert(members.end(), n.members.begin(), n.members.end());
+    for (const auto& [target, weight] : n.weights) {
+      if (!is_leaf) break;
+      targets.push_back(target);
+      weights.push_back(weight);
+    }
+  }
+  for (const std::int64_t root : forest.roots) roots.push_back(at(root));
+  Graph& g = r.g;
+  const std::int64_t columns = runtime::kTreeColumns;
+  return r.kernel_call(
+      runtime::kForestKernel, std::to_string(static_cast<int>(forest.fold)),
+      {x, integers(g, nodes, {std::ssize(nodes) / columns, columns}), numbers_in(g, values),
+       integers(g, targets, {std::ssize(targets)}), numbers_in(g, weights),
+       integers(g, roots, {std::ssize(roots)}), numbers_in(g, members), numbers_in(g, forest.base)},
+      Type::tensor(x->type().dtype, {shape[0], Dim(forest.targets)}));
+}
+
+namespace {
+
+// The nodes that are nobody's child.
+std::vector<std::int64_t> roots_of(const Row& r, const Ints& trees,
+                                   const std::vector<char>& is_child) {
+  std::vector<std::int64_t> roots;
+  std::set<std::int64_t> without_root(trees.begin(), trees.end());
+  for (std::size_t k = 0; k < trees.size(); ++k)
+    if (is_child[k] == 0) {
+      roots.push_back(static_cast<std::int64_t>(k));
+      without_root.erase(trees[k]);
+    }
+  if (!without_root.empty()) r.refuse("the nodes of a tree form a cycle");
+  return roots;
 }
 
 }  // namespace
-
-HostTensor Forest::evaluate(const HostTensor& x) const {
-  const std::int64_t rows = x.shape()[0], width = x.shape().size() > 1 ? x.shape()[1] : 1;
-  if (features > width)
-    fail(ErrorCode::shape_mismatch, "the trees require ", features, " features, got ", width);
-  HostTensor out(x.dtype(), {rows, targets});
-  for (std::int64_t row = 0; row < rows; ++row) {
-    std::vector<double> total(static_cast<std::size_t>(targets), 0);
-    std::vector<char> untouched(total.size(), 1);
-    for (const std::int64_t root : roots) {
-      const TreeNode* n = &nodes[static_cast<std::size_t>(root)];
-      while (n->mode != TreeNode::Mode::leaf)
-        n = &nodes[static_cast<std::size_t>(holds(*n, x.get(row * width + n->feature)) ? n->yes
-                                                                                       : n->no)];
-      for (const auto& [target, weight] : n->weights) {
-        const auto t = static_cast<std::size_t>(target);
-        bool first = untouched[t] != 0;
-        fold_into(fold, total[t], first, weight);
-        untouched[t] = 0;
-      }
-    }
-    for (std::size_t t = 0; t < total.size(); ++t) {
-      double value = total[t];
-      if (fold == Fold::average) value /= static_cast<double>(roots.size());
-      if (t < base.size()) value += base[t];
-      out.set(row * targets + static_cast<std::int64_t>(t), value);
-    }
-  }
-  return out;
-}
 
 Forest forest_of(const Row& r, const std::string& leaves, std::int64_t targets) {
   Forest forest;
@@ -148,11 +200,11 @@ Forest forest_of(const Row& r, const std::string& leaves, std::int64_t targets) 
   std::vector<char> is_child(count, 0);
   for (std::size_t k = 0; k < count; ++k) {
     TreeNode n;
-    n.mode = mode_of(r, modes[k]);
+    n.test = mode_of(r, modes[k]);
     n.feature = features[k];
     n.value = values[k];
     n.missing_is_true = k < missing.size() && missing[k] != 0;
-    if (n.mode != TreeNode::Mode::leaf) {
+    if (n.test != runtime::TreeTest::leaf) {
       n.yes = at(trees[k], yes[k]);
       n.no = at(trees[k], no[k]);
       for (const std::int64_t child : {n.yes, n.no})
@@ -160,8 +212,7 @@ Forest forest_of(const Row& r, const std::string& leaves, std::int64_t targets) 
     }
     forest.nodes.push_back(std::move(n));
   }
-  for (std::size_t k = 0; k < count; ++k)
-    if (is_child[k] == 0) forest.roots.push_back(static_cast<std::int64_t>(k));
+  forest.roots = roots_of(r, trees, is_child);
   const Ints leaf_trees = r.ints_attr(leaves + "_treeids"),
              leaf_ids = r.ints_attr(leaves + "_nodeids");
   const Ints leaf_targets = r.ints_attr(leaves + "_ids");
@@ -175,10 +226,10 @@ Forest forest_of(const Row& r, const std::string& leaves, std::int64_t targets) 
   }
   forest.base = numbers(r, "base_values");
   const std::string fold = r.string_attr("aggregate_function", "SUM");
-  forest.fold = fold == "AVERAGE" ? Forest::Fold::average
-                : fold == "MIN"   ? Forest::Fold::min
-                : fold == "MAX"   ? Forest::Fold::max
-                                  : Forest::Fold::sum;
+  forest.fold = fold == "AVERAGE" ? runtime::ForestFold::average
+                : fold == "MIN"   ? runtime::ForestFold::min
+                : fold == "MAX"   ? runtime::ForestFold::max
+                                  : runtime::ForestFold::sum;
   check(r, forest);
   return forest;
 }
@@ -186,7 +237,9 @@ Forest forest_of(const Row& r, const std::string& leaves, std::int64_t targets) 
 Forest forest_of_tensors(const Row& r) {
   Forest forest;
   forest.targets = r.int_attr("n_targets", 1);
-  forest.fold = static_cast<Forest::Fold>(r.int_attr("aggregate_function", 1));
+  const std::int64_t fold = r.int_attr("aggregate_function", 1);
+  if (fold < 0 || fold > 3) r.refuse("an unknown aggregate_function");
+  forest.fold = static_cast<runtime::ForestFold>(fold);
   const HostTensor modes = r.tensor_attr("nodes_modes"), splits = r.tensor_attr("nodes_splits");
   const HostTensor weights = r.tensor_attr("leaf_weights");
   const Ints features = r.ints_attr("nodes_featureids"), yes = r.ints_attr("nodes_truenodeids");
@@ -207,14 +260,14 @@ Forest forest_of_tensors(const Row& r) {
     TreeNode n;
     const std::int64_t mode = modes.get_int(static_cast<std::int64_t>(k));
     if (mode < 0 || mode > 6) r.refuse("unknown kind of node");
-    n.mode = static_cast<TreeNode::Mode>(mode);
+    n.test = static_cast<runtime::TreeTest>(mode);
     n.feature = features[k];
     n.value = splits.get(static_cast<std::int64_t>(k));
     n.missing_is_true = k < missing.size() && missing[k] != 0;
     const auto leaf = static_cast<std::int64_t>(count);
     n.yes = yes_leaf[k] != 0 ? leaf + yes[k] : yes[k];
     n.no = no_leaf[k] != 0 ? leaf + no[k] : no[k];
-    if (n.mode == TreeNode::Mode::member) {
+    if (n.test == runtime::TreeTest::member) {
       while (member < members.numel() && !std::isnan(members.get(member)))
         n.members.push_back(members.get(member++));
       ++member;

@@ -1,16 +1,17 @@
 #pragma once
-// Ensembles of decision trees, evaluated row by row.
+// Ensembles of decision trees.
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include "frontend/onnx/row.hpp"
+#include "runtime/session/forest.hpp"
 
 namespace gex::onnx {
 
 struct TreeNode {
-  enum class Mode : std::uint8_t { leq, lt, gte, gt, eq, neq, member, leaf } mode = Mode::leaf;
+  runtime::TreeTest test = runtime::TreeTest::leaf;
   bool missing_is_true = false;
   std::int64_t feature = 0;
   double value = 0;
@@ -24,10 +25,11 @@ struct Forest {
   std::vector<std::int64_t> roots;
   std::vector<double> base;  // of each target; empty: zeros
   std::int64_t targets = 1, features = 0;
-  enum class Fold : std::uint8_t { average, sum, min, max } fold = Fold::sum;
-
-  HostTensor evaluate(const HostTensor& x) const;  // [rows, features] to [rows, targets]
+  runtime::ForestFold fold = runtime::ForestFold::sum;
 };
+
+// [rows, features] to [rows, targets], by the kernel of runtime/session/forest.hpp.
+Value* call_forest(const Row& r, const Forest& forest, Value* x);
 
 // TreeEnsembleRegressor ("target") and TreeEnsembleClassifier ("class").
 Forest forest_of(const Row& r, const std::string& leaves, std::int64_t targets);

@@ -4,7 +4,9 @@
 #include <mutex>
 
 #include "base/error.hpp"
+#include "runtime/session/forest.hpp"
 #include "runtime/session/host_functions.hpp"
+#include "runtime/session/pair_chances.hpp"
 
 namespace gex::runtime {
 namespace {
@@ -15,7 +17,9 @@ struct UserKernelTable {
   std::mutex mutex;
   std::map<std::string, UserKernel, std::less<>> kernels;  // addresses of elements must stay valid
   static UserKernelTable& get() {
-    static auto* const table = new UserKernelTable;  // calls may come after static destructors
+    // Never destroyed: calls may come after static destructors.
+    static auto* const table = new UserKernelTable{
+        {}, {{kForestKernel, run_forest}, {kPairChancesKernel, run_pair_chances}}};
     return *table;
   }
 };

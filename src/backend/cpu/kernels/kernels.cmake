@@ -1,5 +1,10 @@
 # Hand-written kernels are compiled once for each variant of the machine; cpuid picks at run time.
 set(GEX_KERNEL_FLAGS -O3 -ffp-contract=fast -fno-math-errno -fno-trapping-math -Wno-psabi)
+if(GEX_SAN MATCHES "address")
+  # Unrolled code with a check at each access takes the compiler many minutes; calls are checked as well.
+  list(REMOVE_ITEM GEX_KERNEL_FLAGS -O3)
+  list(APPEND GEX_KERNEL_FLAGS -O1 --param=asan-instrumentation-with-call-threshold=16)
+endif()
 set(GEX_KERNEL_DIR ${CMAKE_SOURCE_DIR}/src/backend/cpu/kernels)
 set(GEX_KERNEL_VARIANTS baseline)
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64|amd64")
