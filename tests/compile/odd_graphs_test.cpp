@@ -180,6 +180,37 @@ TEST(OddGraphs, groups_of_rows_may_end_anywhere) {
       {rows, grads, ends});
 }
 
+TEST(OddGraphs, reshapes_of_stored_values_to_any_factors) {
+  std::mt19937 random(12);
+  auto factors_of = [&](int count) {
+    std::vector<int> sizes;
+    for (const int prime : {2, 2, 2, 3, 3, 5}) {
+      if (static_cast<int>(sizes.size()) < count) {
+        sizes.push_back(prime);
+      } else {
+        sizes[random() % sizes.size()] *= prime;
+      }
+    }
+    std::shuffle(sizes.begin(), sizes.end(), random);
+    return sizes;
+  };
+  auto list_of = [](const std::vector<int>& sizes) {
+    std::string text;
+    for (const int size : sizes) text += (text.empty() ? "" : ", ") + std::to_string(size);
+    return "[" + text + "]";
+  };
+  for (int n = 0; n < 40; ++n) {
+    const std::vector<int> from = factors_of(2 + n % 3), to = factors_of(1 + n % 4);
+    const std::string before = "f32" + list_of(from), after = "f32" + list_of(to);
+    const std::vector<std::int64_t> sizes(from.begin(), from.end());
+    check("graph g(%x: " + before + ") -> (" + after + ") {\n  %s = softmax(%x) {axis = " +
+              std::to_string(from.size() - 1) + "} : " + before +
+              "\n  %y = reshape(%s) {shape = " + list_of(to) + "} : " + after +
+              "\n  return %y\n}",
+          {random_tensor(DType::f32, sizes, random)});
+  }
+}
+
 TEST(OddGraphs, a_value_over_one_element_is_read_after_the_reduction_of_its_axis) {
   std::mt19937 random(6);
   check(
