@@ -205,8 +205,7 @@ TEST(OddGraphs, reshapes_of_stored_values_to_any_factors) {
     const std::vector<std::int64_t> sizes(from.begin(), from.end());
     check("graph g(%x: " + before + ") -> (" + after + ") {\n  %s = softmax(%x) {axis = " +
               std::to_string(from.size() - 1) + "} : " + before +
-              "\n  %y = reshape(%s) {shape = " + list_of(to) + "} : " + after +
-              "\n  return %y\n}",
+              "\n  %y = reshape(%s) {shape = " + list_of(to) + "} : " + after + "\n  return %y\n}",
           {random_tensor(DType::f32, sizes, random)});
   }
 }
