@@ -222,7 +222,9 @@ class Lowering {
         kept_.insert(v);
         auto local = locals_.find(v);
         if (local != locals_.end()) {
-          return builder_->load(local->second, v->type().dtype, inner_vars_);
+          // A stage after the reduction has no loops over the inner axes: `index` got here because
+          // the axes that it leaves out have one element.
+          return builder_->load(local->second, v->type().dtype, without_unit_axes(inner_vars_));
         }
       }
     }

@@ -72,6 +72,14 @@ TEST(Layouts, ReshapeThatDoesNotMerge) {
   for (Sizes s : {Sizes{7, 5}, Sizes{20, 33}, Sizes{1, 1}}) check(random_case(k, s), 0);
 }
 
+// As a whole the offset is i*3 + j, so the loops merge; its parts need i and j.
+TEST(Layouts, ReshapeWhosePartsNeedBothLoops) {
+  auto k = loop::parse_kernel(
+      "kernel k(x: in f32[5, 3, 4], y: out f32[20, 3]) grid(i < 20, j < 3) { stage {"
+      "v = load x[i//4, ((i*3 + j)//4) % 3, (i*3 + j) % 4]\n store y[i, j] = v } }");
+  check(random_case(k, {}), 0);
+}
+
 TEST(Layouts, ColumnStatisticsWithSeveralAccumulators) {
   auto k = loop::parse_kernel(
       "kernel k(x: in f32[n, m], top: out f32[m], total: out f32[m]) grid(j < m) {"

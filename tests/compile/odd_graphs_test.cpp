@@ -180,6 +180,58 @@ TEST(OddGraphs, groups_of_rows_may_end_anywhere) {
       {rows, grads, ends});
 }
 
+TEST(OddGraphs, reshapes_of_stored_values_to_any_factors) {
+  std::mt19937 random(12);
+  auto factors_of = [&](int count) {
+    std::vector<int> sizes;
+    for (const int prime : {2, 2, 2, 3, 3, 5}) {
+      if (static_cast<int>(sizes.size()) < count) {
+        sizes.push_back(prime);
+      } else {
+        sizes[random() % sizes.size()] *= prime;
+      }
+    }
+    std::shuffle(sizes.begin(), sizes.end(), random);
+    return sizes;
+  };
+  auto list_of = [](const std::vector<int>& sizes) {
+    std::string text;
+    for (const int size : sizes) text += (text.empty() ? "" : ", ") + std::to_string(size);
+    return "[" + text + "]";
+  };
+  for (int n = 0; n < 40; ++n) {
+    const std::vector<int> from = factors_of(2 + n % 3), to = factors_of(1 + n % 4);
+    const std::string before = "f32" + list_of(from), after = "f32" + list_of(to);
+    const std::vector<std::int64_t> sizes(from.begin(), from.end());
+    check("graph g(%x: " + before + ") -> (" + after + ") {\n  %s = softmax(%x) {axis = " +
+              std::to_string(from.size() - 1) + "} : " + before +
+              "\n  %y = reshape(%s) {shape = " + list_of(to) + "} : " + after + "\n  return %y\n}",
+          {random_tensor(DType::f32, sizes, random)});
+  }
+}
+
+TEST(OddGraphs, a_value_over_one_element_is_read_after_the_reduction_of_its_axis) {
+  std::mt19937 random(6);
+  check(
+      R"(graph g(%n: i64[1], %m: bool[1], %a: f64[], %b: f64[], %c: f64[1], %x: f64[24, 1]) -> (f64[6, 4]) {
+  %sum = reduce_sum(%n) {axes = [0]} : i64[]
+  %count = cast(%sum) {dtype = f64} : f64[]
+  %chosen = where(%m, %a, %b) : f64[1]
+  %rate = div(%a, %b) : f64[]
+  %scaled = mul(%rate, %chosen) : f64[1]
+  %less = neg(%scaled) : f64[1]
+  %kept = where(%m, %less, %c) : f64[1]
+  %one = reshape(%kept) : f64[]
+  %both = add(%count, %one) : f64[]
+  %all = mul(%x, %both) : f64[24, 1]
+  %y = reshape(%all) {shape = [6, 4]} : f64[6, 4]
+  return %y
+})",
+      {random_tensor(DType::i64, {1}, random), random_tensor(DType::boolean, {1}, random),
+       random_tensor(DType::f64, {}, random), random_tensor(DType::f64, {}, random),
+       random_tensor(DType::f64, {1}, random), random_tensor(DType::f64, {24, 1}, random)});
+}
+
 TEST(OddGraphs, a_symbol_that_appears_only_inside_expressions) {
   const char* text = R"(symbols s0 in [2, 64], s1 in [1, 9]
 graph g(%x: f32[s0*2, 3], %y: f32[s1 + 1]) -> (f32[s0, 3], f32[s1]) {

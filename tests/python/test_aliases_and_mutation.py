@@ -71,6 +71,48 @@ def test_arguments_that_are_written(compiling: Compile, fn: Fn, dynamic: bool) -
     run_both(compiling, fn, torch.randn(4, 6), dynamic=dynamic)
 
 
+def write_after_a_view(x: torch.Tensor, k: int) -> tuple[torch.Tensor, ...]:
+    y = x[k:]
+    x[0] = 1
+    return y, x[k], x[x.shape[0] // 2], x[x.shape[0] // 2 :].t()
+
+
+def scale_after_a_view(x: torch.Tensor, k: int) -> tuple[torch.Tensor, ...]:
+    y = x[k:]
+    x.mul_(2)
+    return y, x[k], x.unbind(1)[-1][k:]
+
+
+def copy_then_view(x: torch.Tensor, k: int) -> tuple[torch.Tensor, ...]:
+    x.copy_(x * 3)
+    return x[k:, 1:], x.unfold(0, 2, 1)[k]
+
+
+LAYOUTS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "dense": lambda whole: whole[:7],
+    "behind others": lambda whole: whole[1:],
+    "transposed": lambda whole: whole.view(16, 8).t()[:7],
+    "transposed, behind others": lambda whole: whole.view(16, 8).t()[1:],
+    "every second": lambda whole: whole[:7, ::2],
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("fn", [write_after_a_view, scale_after_a_view, copy_then_view])
+def test_views_with_symbolic_offsets_of_a_written_argument(
+    compiling: Compile, fn: Fn, layout: str
+) -> None:
+    """Each result is the view of the argument that eager mode returns, whatever its layout."""
+    compiled = compiling(fn, dynamic=True)
+    for k in (3, 4):
+        x, y = (LAYOUTS[layout](torch.arange(128.0).view(8, 16)) for _ in range(2))
+        got, want = compiled(x, k), fn(y, k)
+        assert_same(got, want)
+        assert_same(x, y)
+        assert [r.storage_offset() for r in got] == [r.storage_offset() for r in want]
+        assert all(r.untyped_storage()._cdata == x.untyped_storage()._cdata for r in got)
+
+
 def test_one_tensor_given_twice(compiling: Compile) -> None:
     def fn(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         x.add_(1)

@@ -65,6 +65,35 @@ def test_windows_into_arguments_with_a_larger_storage(
         assert_same(compiled(x), fn(x))
 
 
+def test_windows_beyond_a_value_of_the_graph_are_errors(compiling: Compile) -> None:
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        return (x + 1).as_strided((1, 2), (1, 1))
+
+    compiled = compiling(fn, dynamic=True)
+    for rows in (3, 1, 5):
+        x = torch.randn(rows, 1)
+        if rows > 1:
+            assert_same(compiled(x), fn(x))
+            continue
+        with pytest.raises(RuntimeError, match="out of bounds"):
+            fn(x)
+        with pytest.raises(RuntimeError, match="need 2 elements, but the tensor has 1"):
+            compiled(x)
+
+
+def test_a_window_whose_offset_is_an_argument_is_written() -> None:
+    def fn(x: torch.Tensor, cut: torch.Tensor) -> torch.Tensor:
+        cut.copy_(cut * 2)
+        return x + 1
+
+    compiled = torch.compile(fn, backend="gex", fullgraph=True, dynamic=True)
+    for count, first in ((4, 2), (9, 3), (5, 4)):
+        x, y = torch.arange(2.0 * count), torch.arange(2.0 * count)
+        got = compiled(x[:count], x[first : first + 1])
+        assert_same(got, fn(y[:count], y[first : first + 1]))
+        assert_same(x, y)
+
+
 def test_scatter_into_a_window(compiling: Compile) -> None:
     def fn(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         return torch.as_strided_scatter(x + 1, y, (2, 2), (1, 2), 1)

@@ -27,6 +27,9 @@ CASES: dict[str, Fn] = {
     "index_put": lambda x, i: x.index_put((i,), torch.tensor(9.0)),
     "index_add": lambda x, i: x.index_add(0, i, torch.ones(3, 3)),
     "index_copy": lambda x, i: x.index_copy(0, i, torch.ones(3, 3)),
+    "index_fill": lambda x, i: x.index_fill(0, i, 9.0),
+    "index_reduce": lambda x, i: x.index_reduce(0, i, torch.ones(3, 3), "amax"),
+    "embedding_bag": lambda x, i: F.embedding_bag(i[None], x, mode="sum"),
     "computed": lambda x, i: x[i * 2 - i],
     "cross_entropy": lambda x, i: F.cross_entropy(x.t(), i),
 }
@@ -56,6 +59,10 @@ def test_negative_indices_are_allowed_where_eager_allows_them(compiling: Compile
     assert_same(compiled(x, torch.tensor([-1, -4])), x[torch.tensor([-1, -4])])
     with pytest.raises(IndexError, match="range from -5 to 0"):
         compiled(x, torch.tensor([0, -5]))
+    filled = compiling(lambda x, i: x.index_fill(0, i, 2.0))
+    assert_same(filled(x, torch.tensor([-1, -4])), x.index_fill(0, torch.tensor([-1, -4]), 2.0))
+    with pytest.raises(IndexError, match="range from -5 to 0"):
+        filled(x, torch.tensor([0, -5]))
     with pytest.raises(IndexError, match="range from -1 to 0"):
         compiling(lambda x, i: F.embedding(i, x))(x, torch.tensor([0, -1]))
 

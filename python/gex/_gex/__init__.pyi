@@ -180,11 +180,13 @@ class AtenFacts:
 
         along_axis = 1
 
-        rows = 2
+        along_axis_from_ends = 2
 
-        each_axis = 3
+        rows = 3
 
-        classes = 4
+        each_axis = 4
+
+        classes = 5
 
     class Range(enum.Enum):
         unknown = 0

@@ -29,6 +29,7 @@ from gex.importer.output_plan import OutputPlan
 from gex.importer.storage_views import Storage
 from gex.importer.symbols import Symbols
 from gex.importer.tensor_types import storage_of
+from gex.importer.written_arguments import arguments_by_new_value
 
 _aten = torch.ops.aten
 _STREAM = "_stream"  # the engine's label for the stream of a node
@@ -74,6 +75,7 @@ class GraphImport:
     fast_random: bool = False
     keep_identities: bool = False  # keep calls that change nothing
     ranges: Mapping[Any, Any] | None = None  # of sizes; default: those of the trace
+    aliases: frozenset[int] = frozenset()  # positions of results that are views of arguments
     _env: Env = field(default_factory=dict)
     _integers: list[tuple[Dim, int]] = field(default_factory=list)
     _tensors: list[int] = field(default_factory=list)
@@ -289,6 +291,8 @@ class GraphImport:
             self._nodes.bound,
             self._adapter,
             self._host.results,
+            self.aliases,
+            arguments_by_new_value(self.gm) if self.aliases else {},
         )
         items = plan.build(output.args[0])
         for graph_input, value in self._ties.items():

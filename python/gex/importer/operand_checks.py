@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
 import torch
@@ -36,6 +36,10 @@ def _along_axis(args: Sequence[Any]) -> list[Index]:
     return [Index(args[2], shape[args[1]] if len(shape) else 1)]
 
 
+def _along_axis_from_ends(args: Sequence[Any]) -> list[Index]:
+    return [replace(index, from_the_end=True) for index in _along_axis(args)]
+
+
 def _of_lookup(args: Sequence[Any]) -> list[Index]:
     return [Index(args[1], args[0].meta["val"].shape[0])]
 
@@ -54,6 +58,7 @@ def _of_targets(args: Sequence[Any]) -> list[Index]:
 _Indices = AtenFacts.Indices
 _INDICES: dict[AtenFacts.Indices, Callable[[Sequence[Any]], list[Index]]] = {
     _Indices.along_axis: _along_axis,
+    _Indices.along_axis_from_ends: _along_axis_from_ends,
     _Indices.classes: _of_targets,
     _Indices.each_axis: _of_each_axis,
     _Indices.rows: _of_lookup,

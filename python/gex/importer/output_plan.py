@@ -11,7 +11,7 @@ from torch.fx import Node
 from gex._gex import Dim, Importer, OutputItem, SymbolSource, Value
 from gex.compat.symbolic import is_float
 from gex.errors import GraphNotSupported
-from gex.importer import unsupported_dtypes
+from gex.importer import unsupported_dtypes, written_arguments
 from gex.importer.boundary_adapter import Adapter
 from gex.importer.storage_views import Storage
 from gex.importer.symbols import Symbols
@@ -29,6 +29,8 @@ class OutputPlan:
     bound: set[Dim]  # symbols that the graph itself defines
     adapter: Adapter
     on_host: set[Node]  # on the CPU in a graph for another device
+    aliases: frozenset[int] = frozenset()  # positions of results that are views of arguments
+    written: dict[Node, Node] = field(default_factory=dict)  # arguments by their new values
     _fresh: dict[Node, int] = field(default_factory=dict)
 
     def build(self, results: Any) -> list[OutputItem]:
@@ -86,7 +88,19 @@ class OutputPlan:
             return OutputItem.argument(argument)
         if unsupported_dtypes.is_represented(val):
             self.adapter.restore_result(position, val.dtype)
+        elif position in self.aliases:
+            view = self._view_of_written_argument(node)
+            if view is not None:
+                return view
         return self._tensor(node, val, owner)
+
+    def _view_of_written_argument(self, node: Node) -> OutputItem | None:
+        found = written_arguments.view_of_argument(node, self.written)
+        if found is None or self.adapter.is_converted(self.arguments[found[0]]):
+            return None
+        argument, view = found
+        window = self._window(view, argument.meta["val"])
+        return OutputItem.argument_view(self.arguments[argument], *window)
 
     def _host_tensor(
         self, node: Node, val: torch.Tensor, owner: Storage, position: int

@@ -45,6 +45,20 @@ def _window(
     return memory.as_strided(size, stride, memory.storage_offset() + offset)
 
 
+def _window_inside(
+    memory: torch.Tensor, size: Sequence[int], stride: Sequence[int], offset: int
+) -> torch.Tensor:
+    """The same for a dense value of the graph: what follows it in memory belongs to other values,
+    so a window that reaches beyond it is the error that eager mode raises for its storage."""
+    end = offset + sum((count - 1) * step for count, step in zip(size, stride)) + 1
+    if 0 not in size and (offset < 0 or end > memory.numel()):
+        raise RuntimeError(
+            f"as_strided: sizes {list(size)}, strides {list(stride)} and offset {offset} need "
+            f"{end} elements, but the tensor has {memory.numel()}"
+        )
+    return _window(memory, size, stride, offset)
+
+
 def _gathered(
     memory: torch.Tensor,
     order: Sequence[int],
@@ -96,7 +110,7 @@ def add(nodes: NodeImporter, call: OpCall, env: Env, storages: dict[int, Storage
         if owner.node is not operand or order is None:
             raise GraphNotSupported(f"{where} writes memory outside its operand")
         source, size, stride, *rest = call.args[1:]
-        numbers = (size, stride, rest[0] if rest else call.kwargs.get("storage_offset"))
+        numbers = (size, stride, _number(rest[0] if rest else call.kwargs.get("storage_offset")))
         if numbers[2] is None or not _is_plain_window(nodes.symbols, numbers, layout):
             return nodes.add(call, env)
         scattered = (operand, source, order, *numbers)
@@ -117,7 +131,8 @@ def add(nodes: NodeImporter, call: OpCall, env: Env, storages: dict[int, Storage
         return nodes.add(replace(gathered, label=call.name), env)
     if owner.argument is None and order is None:
         raise GraphNotSupported(f"{where} reads memory with gaps")
-    window = replace(call, target=_window, args=(owner.node, *numbers), kwargs={}, label=call.name)
+    target = _window_inside if owner.argument is None else _window
+    window = replace(call, target=target, args=(owner.node, *numbers), kwargs={}, label=call.name)
     return nodes.add_call(window, env, "memory outside the tensor")
 
 

@@ -23,6 +23,7 @@ from gex.errors import GraphNotSupported
 from gex.fx_stage import inlined_regions, stream_assignment
 from gex.importer.graph_device import device_of
 from gex.importer.graph_import import GraphImport
+from gex.importer.written_arguments import results_that_alias_arguments
 from gex.nested_regions.groups import take_fallbacks, trace_without_regions
 from gex.options import super_kernel
 from gex.pipeline.job import CompiledGraph, CompileJob, Role
@@ -133,6 +134,7 @@ def import_graph(job: CompileJob) -> None:
         note_refusals=job.request.record is None,
         fast_random=job.config.get("random", "eager") == "fast",
         keep_identities=not job.config.get("remove_noop_ops", True),
+        aliases=frozenset() if job.role is Role.BACKWARD else results_that_alias_arguments(),
     )
     try:
         job.imported = importing.run()

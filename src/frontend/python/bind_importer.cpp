@@ -82,14 +82,12 @@ ValueRef add_constant(fx::Importer& importer, nb::handle tensor) {
       importer.add_constant(HostTensor::from_bytes(dtype_of(t.dtype), std::move(shape), t.data))};
 }
 
-// Facts about ATen ops from src/ops.
-void bind_facts(nb::module_& m) {
+void bind_kinds_of_facts(nb::class_<AtenFacts>& facts) {
   using Facts = AtenFacts;
-  nb::class_<Facts> facts(m, "AtenFacts",
-                          "Facts about an ATen op for importers: src/ops/rows/aten_facts.hpp.");
   nb::enum_<Facts::Indices>(facts, "Indices")
       .value("none", Facts::Indices::none)
       .value("along_axis", Facts::Indices::along_axis)
+      .value("along_axis_from_ends", Facts::Indices::along_axis_from_ends)
       .value("rows", Facts::Indices::rows)
       .value("each_axis", Facts::Indices::each_axis)
       .value("classes", Facts::Indices::classes);
@@ -129,6 +127,14 @@ void bind_facts(nb::module_& m) {
       .value("core", Facts::Decomposition::core)
       .value("any", Facts::Decomposition::any)
       .value("of_floats", Facts::Decomposition::of_floats);
+}
+
+// Facts about ATen ops from src/ops.
+void bind_facts(nb::module_& m) {
+  using Facts = AtenFacts;
+  nb::class_<Facts> facts(m, "AtenFacts",
+                          "Facts about an ATen op for importers: src/ops/rows/aten_facts.hpp.");
+  bind_kinds_of_facts(facts);
   facts.def_ro("indices", &Facts::indices)
       .def_ro("divisor", &Facts::divisor)
       .def_ro("range", &Facts::range)

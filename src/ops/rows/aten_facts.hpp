@@ -14,10 +14,11 @@ struct AtenFacts {
   // Integer tensors whose elements are positions along an axis of argument 0.
   enum class Indices : std::uint8_t {
     none,
-    along_axis,  // argument 2, along the axis given by argument 1
-    rows,        // argument 1, along axis 0
-    each_axis,   // entry k of the list argument 1, along axis k; negative ones count from the end
-    classes,     // argument 1, along the axis of classes; the value of argument 4 is not an index
+    along_axis,            // argument 2, along the axis given by argument 1
+    along_axis_from_ends,  // the same; negative ones count from the end
+    rows,                  // argument 1, along axis 0
+    each_axis,  // entry k of the list argument 1, along axis k; negative ones count from the end
+    classes,    // argument 1, along the axis of classes; the value of argument 4 is not an index
   };
   // Range of an integer result, from the ranges of the arguments.
   enum class Range : std::uint8_t {

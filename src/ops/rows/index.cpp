@@ -329,8 +329,9 @@ void register_index_rows() {
   register_aten_facts({"aten.embedding"}, {.indices = AtenFacts::Indices::rows,
                                            .padding = AtenFacts::Padding::keeps_positions});
   register_aten_facts({"aten.index", "aten.index_put"}, {.indices = AtenFacts::Indices::each_axis});
+  register_aten_facts({"aten.index_fill"}, {.indices = AtenFacts::Indices::along_axis_from_ends});
   register_aten_facts(
-      {"aten.gather", "aten.index_add", "aten.index_copy", "aten.index_fill", "aten.index_select",
+      {"aten.gather", "aten.index_add", "aten.index_copy", "aten.index_reduce", "aten.index_select",
        "aten.scatter", "aten.scatter_add", "aten.scatter_reduce"},
       {.indices = AtenFacts::Indices::along_axis});
 }

@@ -1,5 +1,6 @@
 // Transformations of kernels: merging of loops and substitution of sizes.
 
+#include <algorithm>
 #include <unordered_map>
 
 #include "backend/cpu/llvm/plan.hpp"
@@ -58,13 +59,46 @@ bool stage_walks_as_one(const Kernel& kernel, const Stage& stage, Dim outer, Dim
   return true;
 }
 
-// Merges loops[at] and loops[at + 1]; returns the replacements of the two indices.
-Replacements merge_pair(std::vector<Range>& loops, std::size_t at) {
+bool is_affine(Dim e, Dim outer, Dim inner) {
+  auto by_outer = affine_in(e, outer);
+  return by_outer && !by_outer->coefficient.depends_on(inner) && affine_in(by_outer->rest, inner);
+}
+
+// Two loops that became one.
+struct MergedPair {
+  Dim outer, inner, merged;
+
+  void replace_in_index(std::vector<Dim>& index) const {
+    // The inner index may grow beyond its extent where only multiples of both are added. Quotients
+    // and remainders need the two indices themselves, even if the offset as a whole does not.
+    const bool plain =
+        std::ranges::all_of(index, [&](Dim d) { return is_affine(d, outer, inner); });
+    const Dim extent = *inner.extent();
+    const Replacements map =
+        plain ? whole()
+              : Replacements{{outer, floordiv(merged, extent)}, {inner, mod(merged, extent)}};
+    for (Dim& d : index) d = replaced(d, map);
+  }
+
+  void replace_in(Stage& stage) const {
+    for (Expr& e : stage.exprs) {
+      e.dim = replaced(e.dim, whole());
+      replace_in_index(e.index);
+    }
+    for (Store& s : stage.stores) replace_in_index(s.index);
+  }
+
+ private:
+  Replacements whole() const { return {{outer, Dim(0)}, {inner, merged}}; }
+};
+
+// Merges loops[at] and loops[at + 1].
+MergedPair merge_pair(std::vector<Range>& loops, std::size_t at) {
   Dim outer = loops[at].index, inner = loops[at + 1].index;
   Dim merged = Dim::index(inner.name(), *outer.extent() * *inner.extent());
   loops[at] = Range{merged};
   loops.erase(loops.begin() + static_cast<std::ptrdiff_t>(at) + 1);
-  return {{outer, Dim(0)}, {inner, merged}};
+  return {outer, inner, merged};
 }
 
 void merge_grid(Kernel& kernel) {
@@ -73,16 +107,15 @@ void merge_grid(Kernel& kernel) {
     bool fits = true;
     for (const Stage& s : kernel.stages) fits = fits && stage_walks_as_one(kernel, s, outer, inner);
     if (!fits) continue;
-    Replacements map = merge_pair(kernel.grid, at - 1);
-    for (Stage& s : kernel.stages) replace_in(s, map);
+    const MergedPair pair = merge_pair(kernel.grid, at - 1);
+    for (Stage& s : kernel.stages) pair.replace_in(s);
   }
 }
 
 void merge_stage_loops(const Kernel& kernel, Stage& stage, std::vector<Range>& loops) {
   for (std::size_t at = loops.size(); at-- > 1;) {
     if (!stage_walks_as_one(kernel, stage, loops[at - 1].index, loops[at].index)) continue;
-    Replacements map = merge_pair(loops, at - 1);
-    replace_in(stage, map);
+    merge_pair(loops, at - 1).replace_in(stage);
   }
 }
 
