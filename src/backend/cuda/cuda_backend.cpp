@@ -8,6 +8,7 @@
 
 #include "backend/cuda/kernel_text.hpp"
 #include "backend/cuda/nvrtc.hpp"
+#include "backend/cuda/ring_kernel_text.hpp"
 #include "backend/cuda/step_kernels.hpp"
 #include "backend/cuda/super_kernels.hpp"
 #include "backend/parsed_codes.hpp"
@@ -127,8 +128,9 @@ class CudaBackend final : public Backend {
   }
 
   std::string fingerprint(const Target& target, const CodeOptions&) const override {
+    const std::string ring = ring_options_text();
     return str(target.architecture, ", ", target.multiprocessors, " multiprocessors, NVRTC ",
-               nvrtc_version());
+               nvrtc_version(), ring.empty() ? "" : ", ring ", ring);
   }
 
   LaunchPlan plan(const loop::Kernel& kernel, const Target& target) const override {
@@ -198,6 +200,7 @@ class CudaBackend final : public Backend {
           .image = cubins[first_persistent + k],
           .entry = persistent[k].text.name,
           .blocks = static_cast<int>(persistent[k].text.grid.constant()),
+          .threads = persistent[k].text.block,
           .shared_bytes = persistent[k].text.shared_bytes.constant()};
     result.executable.step_image = cubins.back();
     result.executable.program = std::move(program);
