@@ -55,7 +55,7 @@ GEX_FN void wait_at_barrier(u64* b, int parity) {
   while (!barrier_passed(b, parity)) count_wait(waits);
 }
 
-enum { kSlotBytes = 16384, kRowBytes = 2048, kTurn = 6 };  // kTurn: slots in registers
+enum { kSlotBytes = 16384, kRowBytes = 2048 };
 
 // Where a warp is in the ring.
 struct Ring {
@@ -73,7 +73,7 @@ constexpr std::string_view kPhases = R"cuda(
 struct PhaseEntry {
   int first_word, words, local_word, local_words;
   int local;                // kind of the launch that every block repeats first; -1: none
-  int first_part, parts;
+  int parts;
   int total, first_block;   // tiles of products, or blocks of other launches and which block has the first
   int first_wait, waits;
   int products, ends;
@@ -83,21 +83,33 @@ struct PartEntry {
   int first, count;         // tiles or blocks, numbered through the phase
   int weights_word, stride; // stride: bytes between columns
   int rows, cols, depth, bf16;
+  // Turns: up to kTurn slots of whole tiles, or of a part of the depth of one tile.
+  int rounds, tiles, passes;  // rounds: slots of a tile; tiles: of a turn; passes: turns of a tile
 };
 struct WaitEntry { int phase, blocks; };
+struct PhaseRecord {
+  PhaseEntry phase;
+  PartEntry part[kMostParts];
+};
+enum { kRecordInts = sizeof(PhaseRecord) / 4 };
 
 // The tiles of a block in a phase.
 struct TileRange { int begin, end; };
 GEX_FN TileRange tiles_of_block(const PhaseEntry& phase) {
-  const int index = (int)blockIdx.x, count = (int)gridDim.x;
-  return {(int)((i64)phase.total * index / count), (int)((i64)phase.total * (index + 1) / count)};
+  const u32 total = (u32)phase.total, index = blockIdx.x;
+  return {(int)(total * index / kBlocks), (int)(total * (index + 1) / kBlocks)};
+}
+// The first block of other launches that this block runs; then every kBlocks-th.
+GEX_FN int first_block_of(const PhaseEntry& phase) {
+  const int at = (int)blockIdx.x - phase.first_block;
+  return at < 0 ? at + (int)kBlocks : at;
 }
 GEX_FN bool has_work(const PhaseEntry& phase) {
   if (phase.products) {
     const TileRange tiles = tiles_of_block(phase);
     return tiles.begin < tiles.end;
   }
-  return ((int)blockIdx.x - phase.first_block + (int)gridDim.x) % (int)gridDim.x < phase.total;
+  return first_block_of(phase) < phase.total;
 }
 GEX_FN i64 phase_word(const PhaseEntry& phase, const i64* words, int i) {
   if (i < phase.words) return words[phase.first_word + i];
@@ -115,12 +127,13 @@ GEX_FN void load_weights(const i64* words, Ring ring) {
   int in_flight = 0;
 #pragma unroll 1
   for (int p = 0; p < kPhaseCount; ++p) {
-    if (!kPhases[p].products) continue;
-    const TileRange mine = tiles_of_block(kPhases[p]);
+    const PhaseRecord& record = kRecords[p];
+    if (!record.phase.products) continue;
+    const TileRange mine = tiles_of_block(record.phase);
     const int most = mine.end - mine.begin > kRingSlots ? kInFlightLong : kInFlight;
 #pragma unroll 1
-    for (int i = kPhases[p].first_part, end = i + kPhases[p].parts; i < end; ++i) {
-      const PartEntry part = kParts[i];
+    for (int i = 0; i < record.phase.parts; ++i) {
+      const PartEntry part = record.part[i];
       const int first = mine.begin > part.first ? mine.begin : part.first;
       const int last = mine.end < part.first + part.count ? mine.end : part.first + part.count;
       if (first >= last) continue;
@@ -153,21 +166,13 @@ GEX_FN void load_weights(const i64* words, Ring ring) {
   }
 }
 
-// A turn: up to kTurn slots of whole tiles, or of a part of the depth of one tile.
-struct TurnPlan {
-  int rounds, tiles, passes;  // rounds: slots of a tile; tiles: of a turn; passes: turns of a tile
-  GEX_METHOD TurnPlan(int depth) {
-    rounds = (depth + 1023) / 1024;
-    passes = (rounds + kTurn - 1) / kTurn;
-    tiles = passes > 1 ? 1 : kTurn / rounds;
-  }
-};
-
 // A thread's weights of the next `count` slots. Odd columns have the two halves of each 128 bytes
 // in the other order, so that 8 neighbouring threads use all banks.
-GEX_FN void take_weights(Ring& ring, int count, uint4 (&w)[kTurn][4]) {
+GEX_FN void take_weights(Ring& ring, const PartEntry& part, int round, int count, uint4 (&w)[kTurn][4]) {
   const int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32, g = lane / 4, t = lane % 4;
   const int at = g * kRowBytes + warp * 256 + t * 16, odd = g % 2;
+  const uint4 zero = {0, 0, 0, 0};
+  const bool ragged = part.depth % 1024 != 0;
 #pragma unroll
   for (int s = 0; s < kTurn; ++s) {
     if (s >= count) continue;
@@ -175,6 +180,13 @@ GEX_FN void take_weights(Ring& ring, int count, uint4 (&w)[kTurn][4]) {
     const char* const from = ring.data + ring.slot * kSlotBytes + at;
 #pragma unroll
     for (int u = 0; u < 4; ++u) w[s][u] = load_shared(from + (u ^ odd) * 64);
+    if (ragged) {  // what lies behind the depth was not copied
+      const int left = part.depth - (round * 8 + warp) * 128 - t * 8;
+#pragma unroll
+      for (int u = 0; u < 4; ++u)
+        if ((u ^ odd) * 32 >= left) w[s][u] = zero;
+    }
+    if (++round == part.rounds) round = 0;
     __syncwarp();
     if (lane == 0) barrier_arrive(ring.empty + ring.slot);
     ring.next();
@@ -185,32 +197,30 @@ GEX_FN void take_weights(Ring& ring, int count, uint4 (&w)[kTurn][4]) {
 // not depend on each other. Rows of the left operand are the lines of the left fragments twice, for
 // even columns and for odd ones.
 template <bool bf16>
-GEX_FN void multiply_slots(const PartEntry& part, const unsigned short* x, int round, int rounds, int count,
-                           bool add, const uint4 (&w)[kTurn][4], float* sums) {
+GEX_FN void multiply_slots(const PartEntry& part, const unsigned short* x, int round, int count, bool add,
+                           const uint4 (&w)[kTurn][4], float* sums) {
   const int warp = (int)threadIdx.x / 32, g = (int)threadIdx.x % 32 / 4, t = (int)threadIdx.x % 4;
   const uint4 zero = {0, 0, 0, 0};
-  const bool ragged = part.depth % 1024 != 0;
+  const char* const row = (const char*)(x + g * part.depth + t * 8);
+  const int depth = g < part.rows ? part.depth - t * 8 : 0;
 #pragma unroll
   for (int pair = 0; pair < kTurn; pair += 2) {
     if (pair >= count) continue;
     float sum[2][2][4] = {};
 #pragma unroll
     for (int s = 0; s < 2; ++s) {
-      const int first = (round * 8 + warp) * 128 + t * 8;
+      const int first = (round * 8 + warp) * 128;
       uint4 v[4];
 #pragma unroll
-      for (int u = 0; u < 4; ++u)
-        v[u] = g < part.rows && first + u * 32 < part.depth ? *(const uint4*)(x + g * part.depth + first + u * 32) : zero;
+      for (int u = 0; u < 4; ++u) v[u] = first + u * 32 < depth ? load_shared(row + (first + u * 32) * 2) : zero;
 #pragma unroll
       for (int u = 0; u < 4; ++u) {
-        uint4 b = w[pair + s][u];
-        if (ragged && first + (u ^ (g % 2)) * 32 >= part.depth) b = zero;  // behind what was copied
-        const uint4 even = v[u], odd = v[u ^ 1];
+        const uint4 b = w[pair + s][u], even = v[u], odd = v[u ^ 1];
         const u32 low[4] = {even.x, odd.x, even.y, odd.y}, high[4] = {even.z, odd.z, even.w, odd.w};
         mma_16816<bf16>(sum[s][u % 2], low, b.x, b.y);
         mma_16816<bf16>(sum[s][u % 2], high, b.z, b.w);
       }
-      if (++round == rounds) round = 0;
+      if (++round == part.rounds) round = 0;
     }
 #pragma unroll
     for (int s = 0; s < 2; ++s) {

@@ -4,6 +4,7 @@
 #include <array>
 #include <charconv>
 #include <cstdlib>
+#include <limits>
 #include <map>
 
 #include "backend/cuda/persistent_helpers.hpp"
@@ -13,8 +14,8 @@ namespace gex::backend::cuda {
 
 namespace {
 
-constexpr int kComputingThreads = 256, kThreads = kComputingThreads + 32, kTurnSlots = 6;
-constexpr std::int64_t kSlotBytes = 16 * 1024;
+constexpr int kComputingThreads = 256, kThreads = kComputingThreads + 32;
+constexpr std::int64_t kSlotBytes = 16 * 1024, kTileDepth = 1024;
 // Shared memory for the words of phases, barriers, and what the compiler adds.
 constexpr std::int64_t kOwnBytes = 12 * 1024;
 
@@ -22,8 +23,8 @@ std::int64_t aligned(std::int64_t bytes) { return (bytes + 127) / 128 * 128; }
 
 std::string initialiser(std::initializer_list<std::int64_t> values) {
   std::string text;
-  for (std::int64_t value : values) text += str(text.empty() ? "  {" : ", ", value);
-  return text + "},\n";
+  for (std::int64_t value : values) text += str(text.empty() ? "{" : ", ", value);
+  return text + "}";
 }
 
 // One copy of each distinct text, by number.
@@ -48,6 +49,7 @@ class RingWriter {
   RingWriter(std::span<const Phase> phases, const DeviceLimits& limits, const RingOptions& options)
       : phases_(phases), limits_(limits), options_(options) {
     for (const Phase& phase : phases) {
+      most_parts_ = std::max(most_parts_, phase.parts.size());
       for (const PhasePart& part : phase.parts) measure(*part.text);
       for (const Phase::Local& local : phase.locals) {
         measure(*local.part.text);
@@ -55,7 +57,7 @@ class RingWriter {
         local_bytes_ = std::max(local_bytes_, aligned(local.result_bytes) + operands);
       }
     }
-    sum_bytes_ = kTurnSlots * 8 * 8 * most_rows_ * 4;
+    sum_bytes_ = std::int64_t{options.turn} * 8 * 8 * most_rows_ * 4;
     text_bytes_ = aligned(std::max(text_bytes_, 2 * sum_bytes_));
   }
 
@@ -83,7 +85,8 @@ class RingWriter {
     return str("enum { kRingSlots = ", slots_, ", kInFlight = ",
                std::min<std::int64_t>(options_.in_flight, slots_), ", kInFlightLong = ",
                std::min<std::int64_t>(options_.in_flight_long, slots_), ", kMostRows = ",
-               most_rows_, ", kPhaseCount = ", phases_.size(), " };\n", ring_text());
+               most_rows_, ", kTurn = ", options_.turn, ", kBlocks = ",
+               limits_.multiprocessors, ", kMostParts = ", most_parts_, ", kPhaseCount = ", phases_.size(), " };\n", ring_text());
   }
 
   void measure(const KernelText& text) {
@@ -231,7 +234,7 @@ class RingWriter {
 
   void add_phase(const Phase& phase) {
     const bool products = phase.parts.front().text->product.has_value();
-    const std::int64_t first_part = parts_;
+    std::string parts;
     std::int64_t total = 0;
     for (std::size_t i = 0; i < phase.parts.size(); ++i) {
       const PhasePart& part = phase.parts[i];
@@ -240,43 +243,52 @@ class RingWriter {
       if (products) {
         const KernelText::Product& p = *part.text->product;
         count = (p.cols + 7) / 8;
-        part_table_ += initialiser({product_kind(phase, i), word, total, count, part.first_word + 1,
-                                    2 * p.stride, p.rows, p.cols, p.depth, p.bf16 ? 1 : 0});
+        const std::int64_t rounds = (p.depth + kTileDepth - 1) / kTileDepth;
+        const std::int64_t passes = (rounds + options_.turn - 1) / options_.turn;
+        parts += initialiser({product_kind(phase, i), word, total, count, part.first_word + 1,
+                              2 * p.stride, p.rows, p.cols, p.depth, p.bf16 ? 1 : 0, rounds,
+                              passes > 1 ? 1 : options_.turn / rounds, passes}) +
+                 ", ";
       } else {
-        part_table_ +=
-            initialiser({launch_kind(phase, i), word, total, count, 0, 0, 0, 0, 0, 0});
+        parts +=
+            initialiser({launch_kind(phase, i), word, total, count, 0, 0, 0, 0, 0, 0, 0, 0, 0}) +
+                 ", ";
       }
       total += count;
-      ++parts_;
     }
+    if (total * limits_.multiprocessors > std::numeric_limits<int>::max())
+      fail(ErrorCode::unsupported, "a SuperKernel has a phase of ", total, " tiles: too many");
     totals_.push_back(total);
     const std::int64_t first_wait = waits_;
     for (int other : phase.waits_for) {
-      wait_table_ += initialiser({other, blocks_of(static_cast<std::size_t>(other))});
+      wait_table_ +=
+          initialiser({other, blocks_of(static_cast<std::size_t>(other))}) + ", ";
       ++waits_;
     }
     const bool local = !phase.locals.empty();
     const int words = words_of(phase);
     const int local_words = local ? words_of(phase.locals.front().part) : 0;
     GEX_CHECK(words + local_words <= kMostPhaseWords, "words of a phase");
+    GEX_CHECK(12 + 13 * phase.parts.size() <= kComputingThreads, "launches of a phase");
     const auto number = static_cast<int>(totals_.size()) - 1;
     const bool ends = std::any_of(phases_.begin(), phases_.end(), [&](const Phase& later) {
       return std::find(later.waits_for.begin(), later.waits_for.end(), number) !=
              later.waits_for.end();
     });
-    phase_table_ += initialiser(
+    const std::string entry = initialiser(
         {first_word(phase), words, local ? phase.locals.front().part.first_word : 0, local_words,
-         local && products ? locals_.number(repeat(phase)) : -1, first_part,
+         local && products ? locals_.number(repeat(phase)) : -1,
          static_cast<std::int64_t>(phase.parts.size()), total, products ? 0 : next_block_,
          first_wait, waits_ - first_wait, products ? 1 : 0, ends ? 1 : 0});
+    records_ += str("  {", entry, ", {", parts, "}},\n");
     // Small phases in turn on different blocks.
     if (!products) next_block_ = (next_block_ + total) % limits_.multiprocessors;
   }
 
+  // In global memory: the threads of a block read different words of a record.
   std::string tables() const {
-    return str("__constant__ PhaseEntry kPhases[] = {\n", phase_table_,
-               "};\n__constant__ PartEntry kParts[] = {\n", part_table_,
-               "};\n__constant__ WaitEntry kWaits[] = {\n", wait_table_, "  {0, 0}\n};\n");
+    return str("__device__ const PhaseRecord kRecords[] = {\n", records_,
+               "};\n__device__ const WaitEntry kWaits[] = {", wait_table_, "{0, 0}};\n");
   }
 
   // ---- functions ----
@@ -343,28 +355,28 @@ GEX_FN const unsigned short* stage_left(int kind, const i64* own, i64* patched, 
 GEX_FN void finish_product(int kind, const i64* patched, int row, int col, float sum) {
 )",
                cases(finishes), R"(}
-GEX_FN void product_phase(const PhaseEntry& phase, const i64* mine, const u32* counters, Ring& ring,
+GEX_FN void product_phase(const PhaseRecord& record, const i64* mine, const u32* counters, Ring& ring,
                           float* sums, i64* patched, char* memory, char* local) {
+  const PhaseEntry& phase = record.phase;
   const TileRange range = tiles_of_block(phase);
   uint4 w[kTurn][4] = {};
   bool begun = false;
   int which = 0;
 #pragma unroll 1
-  for (int i = phase.first_part; i < phase.first_part + phase.parts; ++i) {
-    const PartEntry part = kParts[i];
+  for (int i = 0; i < phase.parts; ++i) {
+    const PartEntry& part = record.part[i];
     const int first = (range.begin > part.first ? range.begin : part.first) - part.first;
     const int last = (range.end < part.first + part.count ? range.end : part.first + part.count) - part.first;
     if (first >= last) continue;
     const char* const weights = (const char*)mine[part.word + 1];
     const bool aligned = (i64)weights % 16 == 0;
-    const TurnPlan plan(part.depth);
     const unsigned short* x = 0;
 #pragma unroll 1
     for (int tile = first, pass = 0; tile < last;) {
-      const int tiles = last - tile < plan.tiles ? last - tile : plan.tiles;
-      const int left = plan.rounds - pass * kTurn;
-      const int count = plan.passes > 1 ? (left < kTurn ? left : kTurn) : tiles * plan.rounds;
-      if (aligned) take_weights(ring, count, w);
+      const int tiles = last - tile < part.tiles ? last - tile : part.tiles, round = pass * kTurn;
+      const int left = part.rounds - round;
+      const int count = part.passes > 1 ? (left < kTurn ? left : kTurn) : tiles * part.rounds;
+      if (aligned) take_weights(ring, part, round, count, w);
       if (x == 0) {
         if (!begun) {
           wait_for_phases(Waits{phase.first_wait, phase.waits}, counters);
@@ -377,17 +389,17 @@ GEX_FN void product_phase(const PhaseEntry& phase, const i64* mine, const u32* c
       float* const to = sums + which * (kTurn * 64 * kMostRows);
       if (aligned) )",
                by_type("multiply_slots",
-                       "(part, x, pass * kTurn % plan.rounds, plan.rounds, count, pass > 0, w, to)"),
+                       "(part, x, round, count, pass > 0, w, to)"),
                R"(;
-      if (++pass < plan.passes) continue;
+      if (++pass < part.passes) continue;
       pass = 0;
       __syncthreads();
 #pragma unroll 1
-      for (int e = (int)threadIdx.x; e < tiles * part.rows * 8; e += 256) {
-        const int inside = e % (part.rows * 8), row = inside / 8, in_turn = e / (part.rows * 8);
+      for (int e = (int)threadIdx.x; e < tiles * kMostRows * 8; e += 256) {
+        const int inside = e % (kMostRows * 8), row = inside / 8, in_turn = e / (kMostRows * 8);
         const int col = (tile + in_turn) * 8 + inside % 8;
-        if (col >= part.cols) continue;
-        const int slots = plan.passes > 1 ? kTurn : plan.rounds;
+        if (col >= part.cols || row >= part.rows) continue;
+        const int slots = part.passes > 1 ? (int)kTurn : part.rounds;
         const float sum = aligned ? join_slots(to, in_turn * slots, slots, inside) : ()",
                by_type("plain_product", "(part, x, weights, row, col)"), R"();
         finish_product(part.kind, patched, row, col, sum);
@@ -407,6 +419,7 @@ GEX_FN void product_phase(const PhaseEntry& phase, const i64* mine, const u32* c
                ", *const memory = local + ", local_bytes_, ";\n  char* const data = (char*)gex_locals + ",
                before, ";\n  __shared__ i64 copied[2][", kMostPhaseWords, "], patched[",
                kMostPhaseWords, "];\n  __shared__ unsigned short active[", phases_.size(), "];\n", R"(
+  __shared__ int records[2][kRecordInts];
   __shared__ u64 full[kRingSlots], empty[kRingSlots];
   __shared__ int active_count;
   const int thread = (int)threadIdx.x;
@@ -420,7 +433,7 @@ GEX_FN void product_phase(const PhaseEntry& phase, const i64* mine, const u32* c
     int count = 0;
 #pragma unroll 1
     for (int first = 0; first < kPhaseCount; first += 32) {
-      const bool works = first + thread < kPhaseCount && has_work(kPhases[first + thread]);
+      const bool works = first + thread < kPhaseCount && has_work(kRecords[first + thread].phase);
       const u32 all = __ballot_sync(0xffffffffu, works);
       if (works) active[count + __popc(all & ((1u << thread) - 1))] = (unsigned short)(first + thread);
       count += __popc(all);
@@ -433,38 +446,45 @@ GEX_FN void product_phase(const PhaseEntry& phase, const i64* mine, const u32* c
   u32* const counters = (u32*)words[-2];
   const int last = active_count - 1;
   if (last < 0) return;
-  PhaseEntry phase = kPhases[active[0]];
-  // The words of a phase are requested two phases ahead.
-  copied[0][thread] = phase_word(phase, words, thread);
-  i64 next_words = phase_word(kPhases[active[last < 1 ? last : 1]], words, thread);
+  // The record and the words of a phase are requested two phases ahead.
+  const auto record_int = [&](int a) { return ((const int*)&kRecords[active[a < last ? a : last]])[thread < kRecordInts ? thread : 0]; };
+  const auto word = [&](int a) { return phase_word(kRecords[active[a < last ? a : last]].phase, words, thread); };
+  if (thread < kRecordInts) records[0][thread] = record_int(0);
+  copied[0][thread] = word(0);
+  int next_int = record_int(1);
+  i64 next_word = word(1);
   __syncthreads();
 #pragma unroll 1
   for (int a = 0; a <= last; ++a) {
     const i64* const mine = copied[a & 1];
-    const PhaseEntry next = kPhases[active[a < last ? a + 1 : last]];
-    const i64 after_next = phase_word(kPhases[active[a + 2 < last ? a + 2 : last]], words, thread);
+    const PhaseRecord& record = *(const PhaseRecord*)records[a & 1];
+    const PhaseEntry& phase = record.phase;
+    const int int_after_next = record_int(a + 2);
+    const i64 word_after_next = word(a + 2);
     )",
                products_.texts().empty()
                    ? ""
-                   : "if (phase.products) product_phase(phase, mine, counters, ring, "
+                   : "if (phase.products) product_phase(record, mine, counters, ring, "
                      "(float*)gex_locals, patched, memory, local);\n    else ",
                R"({
-      int at = ((int)blockIdx.x - phase.first_block + (int)gridDim.x) % (int)gridDim.x;
+      int at = first_block_of(phase);
       Waits waits = {phase.first_wait, phase.waits};
 #pragma unroll 1
-      for (; at < phase.total; at += (int)gridDim.x) {
-        int i = phase.first_part;
-        while (at >= kParts[i].first + kParts[i].count) ++i;
-        const Blocks block = {at - kParts[i].first, kParts[i].count};
-        run_launch(kParts[i].kind, mine + kParts[i].word, mine + phase.words, block, waits, counters, memory, local);
+      for (; at < phase.total; at += kBlocks) {
+        int i = 0;
+        while (at >= record.part[i].first + record.part[i].count) ++i;
+        const PartEntry& part = record.part[i];
+        const Blocks block = {at - part.first, part.count};
+        run_launch(part.kind, mine + part.word, mine + phase.words, block, waits, counters, memory, local);
         waits.count = 0;
         __syncthreads();
       }
     }
-    copied[(a + 1) & 1][thread] = next_words;
-    next_words = after_next;
+    if (thread < kRecordInts) records[(a + 1) & 1][thread] = next_int;
+    copied[(a + 1) & 1][thread] = next_word;
+    next_int = int_after_next;
+    next_word = word_after_next;
     if (phase.ends) end_phase(counters + active[a]);
-    phase = next;
     __syncthreads();
   }
 }
@@ -477,9 +497,10 @@ GEX_FN void product_phase(const PhaseEntry& phase, const i64* mine, const u32* c
   std::map<std::string, std::size_t> space_numbers_;  // by text
   Kinds products_, launches_, locals_;
   bool has_f16_ = false, has_bf16_ = false;  // among the products
-  std::string spaces_, phase_table_, part_table_, wait_table_;
+  std::string spaces_, records_, wait_table_;
   std::vector<std::int64_t> totals_;  // by phase
-  std::int64_t parts_ = 0, waits_ = 0, next_block_ = 0, most_rows_ = 1, slots_ = 0;
+  std::size_t most_parts_ = 1;
+  std::int64_t waits_ = 0, next_block_ = 0, most_rows_ = 1, slots_ = 0;
   std::int64_t text_bytes_ = 0, sum_bytes_ = 0, local_bytes_ = 0, operand_bytes_ = 0,
                static_bytes_ = 0;
 };
@@ -496,20 +517,21 @@ RingOptions ring_options() {
   const std::string text = ring_options_text();
   if (text == "0") options.enabled = false;
   if (text.empty() || text == "0" || text == "1") return options;
-  std::array<int*, 3> numbers = {&options.slots, &options.in_flight, &options.in_flight_long};
+  const std::array<int*, 4> numbers = {&options.slots, &options.in_flight, &options.in_flight_long,
+                                       &options.turn};
   const char *at = text.data(), *const end = at + text.size();
   for (std::size_t k = 0; k < numbers.size(); ++k) {
     const auto [next, error] = std::from_chars(at, end, *numbers[k]);
     const bool more = k + 1 < numbers.size();
     if (error != std::errc() || *numbers[k] < 1 || (more ? next == end || *next != ',' : next != end))
       fail(ErrorCode::invalid_argument, "GEX_SUPER_KERNEL_RING is '", text,
-           "': must be 0, 1, or slots,copies in flight,copies in flight of long phases, such as "
-           "10,2,5");
+           "': must be 0, 1, or slots,copies in flight,copies in flight of long phases,slots in "
+           "registers, such as 10,2,5,4");
     at = next + 1;
   }
-  if (options.slots < 2)
-    fail(ErrorCode::invalid_argument, "GEX_SUPER_KERNEL_RING asks for ", options.slots,
-         " slots: a ring has at least 2");
+  if (options.slots < 2 || options.turn % 2 != 0)
+    fail(ErrorCode::invalid_argument, "GEX_SUPER_KERNEL_RING is '", text,
+         "': a ring has at least 2 slots, and an even number of them is in registers");
   return options;
 }
 

@@ -21,9 +21,10 @@ struct RingOptions {
   int slots = 10;          // at most; less if other shared memory needs the room
   int in_flight = 2;       // copies that have not arrived, at most
   int in_flight_long = 5;  // the same in phases with more tiles for each block than the ring has slots
+  int turn = 4;            // slots that are in registers at the same time; even
 };
 
-// GEX_SUPER_KERNEL_RING: "0", or "slots,in_flight,in_flight_long".
+// GEX_SUPER_KERNEL_RING: "0", or "slots,in_flight,in_flight_long,turn".
 RingOptions ring_options();
 // The variable's value, for keys of caches.
 std::string ring_options_text();
