@@ -146,7 +146,7 @@ graph main(%x: f32[1, s0, 4, 16], %z: f32[1, s0, 2, 16]) -> (f32[1, s0, 4, 16], 
   }
 }
 
-// The text of a decoder of this many layers: norm, q and k, attention over a cache that is written
+// The text of a decoder of this many layers: norm, q and k with norms of their own, attention over a cache that is written
 // in place, output, norm, gated feed-forward layer.
 std::string decoder(int layers) {
   std::string inputs = "%x0: f16[1, 64], %at: i64[1]", results, types, body;
@@ -160,7 +160,8 @@ std::string decoder(int layers) {
   %qh# = reshape(%q#) {shape = [1, 2, 1, 32]} : f16[1, 2, 1, 32]
   %kh# = reshape(%k#) {shape = [1, 1, 1, 32]} : f16[1, 1, 1, 32]
   %qn#, %r# = rms_norm(%qh#) : f16[1, 2, 1, 32], f32[1, 2, 1, 1]
-  %c# = index_put(%kc#, %kh#, %at) {axes = [2]} : f16[1, 1, 24, 32]
+  %kn#, %u# = rms_norm(%kh#) : f16[1, 1, 1, 32], f32[1, 1, 1, 1]
+  %c# = index_put(%kc#, %kn#, %at) {axes = [2]} : f16[1, 1, 24, 32]
   %a# = attention(%qn#, %c#, %c#, none) : f16[1, 2, 1, 32]
   %f# = reshape(%a#) {shape = [1, 64]} : f16[1, 64]
   %ot# = transpose(%wo#) {perm = [1, 0]} : f16[64, 64]
@@ -217,11 +218,13 @@ std::vector<HostTensor> decoder_inputs(int layers) {
   return inputs;
 }
 
-// All layers are phases of one kernel, norms are repeated by the products that read them, and
-// phases wait for others only where the cache is written.
+// All layers are phases of one kernel, norms are repeated by the products that read them, that of k
+// by its write, and phases wait for others only where the cache is
+// written. Once with a ring, once without.
 TEST(CudaOnHost, ADecoderIsOnePersistentKernel) {
   if (!is_inner_run()) GTEST_SKIP() << "runs inside Cuda.GraphsGiveTheInterpretersResults";
-  constexpr int kLayers = 3;
+  const bool rings = std::getenv("GEX_SUPER_KERNEL_RING") == nullptr;
+  const int kLayers = rings ? 3 : 2;
   CompileOptions on = for_cuda();
   on.super_kernel = true;
   const Result r = check(decoder(kLayers), decoder_inputs(kLayers), 1e-2, on);
@@ -235,7 +238,7 @@ TEST(CudaOnHost, ADecoderIsOnePersistentKernel) {
     waiting += launch->after_phase >= 0 ? 1 : 0;
   }
   for (const program::BufferDesc& buffer : program.buffers) exchanged += buffer.exchanged ? 1 : 0;
-  EXPECT_EQ(recomputed, 2 * kLayers - 1) << text;  // not the first: it begins the kernel
+  EXPECT_EQ(recomputed, 3 * kLayers - 1) << text;  // not the first: it begins the kernel
   EXPECT_EQ(waiting, kLayers) << text;             // the attentions
   EXPECT_GT(exchanged, 4 * kLayers);
   EXPECT_EQ(program::print(program::parse_program(program::print(program))),
@@ -251,14 +254,44 @@ TEST(CudaOnHost, ADecoderIsOnePersistentKernel) {
     EXPECT_EQ(launch->phase, -1);
 }
 
+// Depths of one and several slots, of more slots than a thread has in registers, and ragged ones;
+// columns that are no whole tiles; more tiles than the ring has slots; a left operand too large to
+// be exchanged; every number of rows.
+TEST(CudaOnHost, ProductsOfAllSizesShareARing) {
+  if (!is_inner_run()) GTEST_SKIP() << "runs inside Cuda.GraphsGiveTheInterpretersResults";
+  for (const auto& [dtype, type, rows] : {std::tuple{DType::f16, "f16", 2}, {DType::bf16, "bf16", 8}}) {
+    const std::int64_t most = rows == 2 ? 4104 : 3080;
+    const std::vector<std::int64_t> widths = {64, 1096, 40, most, 24, 2048, 16, 8, 32, 72, 13};
+    std::string inputs = str("%x0: ", type, "[", rows, ", 64]"), body;
+    std::vector<HostTensor> values = {random_tensor(dtype, {rows, 64}, random_source, -1, 1)};
+    for (std::size_t k = 0; k + 1 < widths.size(); ++k) {
+      const std::int64_t from = widths[k], to = widths[k + 1];
+      inputs += str(", %w", k, ": ", type, "[", to, ", ", from, "]");
+      body += str("  %t", k, " = transpose(%w", k, ") {perm = [1, 0]} : ", type, "[", from, ", ", to,
+                  "]\n  %m", k, " = matmul(%x", k, ", %t", k, ") : ", type, "[", rows, ", ", to,
+                  "]\n  %x", k + 1, " = neg(%m", k, ") : ", type, "[", rows, ", ", to, "]\n");
+      const double range = 1.7 / std::sqrt(static_cast<double>(from));
+      values.push_back(random_tensor(dtype, {to, from}, random_source, -range, range));
+    }
+    CompileOptions on = for_cuda();
+    on.super_kernel = true;
+    const Result r = check(str("graph main(", inputs, ") -> (", type, "[", rows, ", 13]) {\n", body,
+                               "  return %x", widths.size() - 1, "\n}\n"),
+                           values, dtype == DType::f16 ? 1e-2 : 6e-2, on);
+    for (const program::Launch* launch : launches_of(*r.compiled.program))
+      EXPECT_GE(launch->phase, 0) << program::print(*r.compiled.program, {.constant_data = false});
+  }
+}
+
 TEST(Cuda, GraphsGiveTheInterpretersResults) {
   if (is_inner_run()) GTEST_SKIP() << "the tests themselves run here";
   if (dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL) != nullptr)
     GTEST_SKIP() << "a CUDA driver is there: tests/gpu runs graphs on the device";
   // Calls that run beside each other once more over a driver that runs late and out of order.
   const std::tuple<std::string, std::string, std::string> runs[] = {
-      {"", "CudaOnHost.*", "[  PASSED  ] 5 tests"},
-      {"GEX_FAKE_CUDA_LAZY=1", "CudaOnHost.CallsOfTheLibrary*", "[  PASSED  ] 1 test"}};
+      {"", "CudaOnHost.*", "[  PASSED  ] 6 tests"},
+      {"GEX_FAKE_CUDA_LAZY=1", "CudaOnHost.CallsOfTheLibrary*", "[  PASSED  ] 1 test"},
+      {"GEX_SUPER_KERNEL_RING=0", "CudaOnHost.ADecoderIs*", "[  PASSED  ] 1 test"}};
   for (const auto& [mode, filter, passed] : runs) {
     const InnerRun run = run_over_fake_cuda(mode + " GEX_TEST_CUDA_ON_HOST=1", filter);
     EXPECT_EQ(run.status, 0) << mode << run.output;

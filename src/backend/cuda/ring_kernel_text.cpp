@@ -15,6 +15,8 @@ namespace gex::backend::cuda {
 namespace {
 
 constexpr int kComputingThreads = 256, kThreads = kComputingThreads + 32;
+// Fewer slots don't hold the weights of a phase ahead.
+constexpr int kLeastSlots = 4;
 constexpr std::int64_t kSlotBytes = 16 * 1024, kTileDepth = 1024;
 // Shared memory for the words of phases, barriers, and what the compiler adds.
 constexpr std::int64_t kOwnBytes = 12 * 1024;
@@ -61,14 +63,12 @@ class RingWriter {
     text_bytes_ = aligned(std::max(text_bytes_, 2 * sum_bytes_));
   }
 
-  KernelText write() {
+  std::optional<KernelText> write() {
     for (const Phase& phase : phases_) add_phase(phase);
     const std::int64_t before = aligned(text_bytes_ + local_bytes_ + operand_bytes_);
     const std::int64_t room = limits_.shared_bytes - kOwnBytes - static_bytes_ - before;
     slots_ = std::min<std::int64_t>(options_.slots, room / kSlotBytes);
-    if (slots_ < 2)
-      fail(ErrorCode::unsupported, "a SuperKernel needs ", before + static_bytes_,
-           " bytes of shared memory beside the weights of its products");
+    if (slots_ < std::min(options_.slots, kLeastSlots)) return std::nullopt;
     KernelText out;
     out.name = "gex_super_kernel";
     out.block = kThreads;
@@ -256,8 +256,8 @@ class RingWriter {
       }
       total += count;
     }
-    if (total * limits_.multiprocessors > std::numeric_limits<int>::max())
-      fail(ErrorCode::unsupported, "a SuperKernel has a phase of ", total, " tiles: too many");
+    GEX_CHECK(total * limits_.multiprocessors <= std::numeric_limits<int>::max(),
+              "tiles of a phase");
     totals_.push_back(total);
     const std::int64_t first_wait = waits_;
     for (int other : phase.waits_for) {
@@ -537,7 +537,7 @@ RingOptions ring_options() {
 
 bool has_bulk_copies(const DeviceLimits& limits) { return limits.dependent_launch; }
 
-KernelText ring_kernel(std::span<const Phase> phases, const DeviceLimits& limits,
+std::optional<KernelText> ring_kernel(std::span<const Phase> phases, const DeviceLimits& limits,
                        const RingOptions& options) {
   return RingWriter(phases, limits, options).write();
 }

@@ -10,7 +10,9 @@
 // a phase does is data (tables of phases and parts); there is one code for all products, and one
 // for each distinct text of other launches. A block visits only the phases in which it has work.
 
+#include <optional>
 #include <span>
+#include <string>
 
 #include "backend/cuda/persistent_text.hpp"
 
@@ -32,8 +34,9 @@ std::string ring_options_text();
 // Whether the device can run such kernels.
 bool has_bulk_copies(const DeviceLimits& limits);
 
-// Phases here may have products with any number of tiles.
-KernelText ring_kernel(std::span<const Phase> phases, const DeviceLimits& limits,
+// Phases here may have products with any number of tiles. Nothing if shared memory has no room for
+// a ring beside the values that phases read.
+std::optional<KernelText> ring_kernel(std::span<const Phase> phases, const DeviceLimits& limits,
                        const RingOptions& options);
 
 }  // namespace gex::backend::cuda

@@ -223,10 +223,11 @@ std::vector<SuperKernel> super_kernels(const program::Program& program, const De
         if (launch == nullptr || launch->phase < 0) break;
         list.add(*launch);
       }
-      kernels.push_back({first, ring.enabled && has_bulk_copies(limits)
-                                    ? ring_kernel(list.phases(kAnyBlocks), limits, ring)
-                                    : persistent_kernel(list.phases(limits.multiprocessors),
-                                                        limits)});
+      std::optional<KernelText> kernel;
+      if (ring.enabled && has_bulk_copies(limits))
+        kernel = ring_kernel(list.phases(kAnyBlocks), limits, ring);
+      if (!kernel) kernel = persistent_kernel(list.phases(limits.multiprocessors), limits);
+      kernels.push_back({first, *std::move(kernel)});
     }
   }
   return kernels;
