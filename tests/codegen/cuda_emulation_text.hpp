@@ -79,7 +79,7 @@ static void __attribute__((noinline)) wait_at(Barrier& b) {
   for (const unsigned before = b.generation; b.generation == before;) yield_thread();
 }
 static void __syncthreads() { wait_at(block_barriers[rank_of_thread]); }
-// Of kernels whose last warp only copies.
+// Of kernels whose last warps only copy.
 static thread_local Barrier computing_barrier;
 static void computing_warps_sync() { wait_at(computing_barrier); }
 static void __syncwarp(unsigned = ~0u) { wait_at(warp_barriers[rank_of_thread][threadIdx.x / 32]); }
@@ -131,6 +131,7 @@ static float __fmaf_rn(float a, float b, float c) { return fmaf(a, b, c); }
 static double __fma_rn(double a, double b, double c) { return fma(a, b, c); }
 template <class T, class U> static T atomicAdd(T* p, U v) { const T old = *p; *p = (T)(old + (T)v); return old; }
 static void __threadfence() {}
+static long long clock64() { return 0; }
 struct alignas(16) uint4 { unsigned x, y, z, w; };
 struct alignas(16) float4 { float x, y, z, w; };
 namespace gex { float f16_to_f32(uint16_t); uint16_t f32_to_f16(float); }
@@ -332,7 +333,7 @@ static void run_cluster(unsigned first_block, unsigned threads, unsigned char* s
     for (unsigned w = 0; w < 32; ++w)
       warp_barriers[c][w] = {threads >= (w + 1) * 32 ? 32 : (threads > w * 32 ? threads - w * 32 : 0), 0, 0};
   }
-  computing_barrier = {threads > 32 ? threads - 32 : 0, 0, 0};
+  computing_barrier = {256, 0, 0};
   num_bulk_copies = 0;
   const unsigned all = threads * cluster_size;
   for (unsigned t = 0; t < all; ++t) {

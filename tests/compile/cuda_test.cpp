@@ -254,6 +254,32 @@ TEST(CudaOnHost, ADecoderIsOnePersistentKernel) {
     EXPECT_EQ(launch->phase, -1);
 }
 
+// Without SuperKernels: GEX_REPEAT_LAUNCHES=1 moves norms into the launches of the products that read
+// them and the norm of k into the launch of its write, which then joins that of the norm of q.
+TEST(CudaOnHost, SmallLaunchesAreRepeatedByTheirReaders) {
+  if (!is_inner_run()) GTEST_SKIP() << "runs inside Cuda.GraphsGiveTheInterpretersResults";
+  constexpr int kLayers = 2;
+  const Result r = check(decoder(kLayers), decoder_inputs(kLayers), 1e-2, for_cuda());
+  int kernels = 0, repeated = 0;
+  for (const program::Launch* launch : launches_of(*r.compiled.program)) {
+    kernels += launch->with_previous ? 0 : 1;
+    repeated += launch->recomputed ? 1 : 0;
+  }
+  const std::string text = program::print(*r.compiled.program, {.constant_data = false});
+  const bool on = std::getenv("GEX_REPEAT_LAUNCHES") != nullptr;
+  // Of a layer: norm, q and k, norms of q and k, write of k, attention, output, norm, gate and up, down.
+  EXPECT_EQ(kernels, (on ? 6 : 9) * kLayers) << text;
+  EXPECT_EQ(repeated, (on ? 4 : 0) * kLayers) << text;
+  EXPECT_EQ(program::print(program::parse_program(program::print(*r.compiled.program))),
+            program::print(*r.compiled.program));
+  runtime::Session session(r.compiled.executable, {}, nullptr);
+  std::vector<HostTensor> first = decoder_inputs(kLayers), second = first;
+  const std::vector<HostTensor> uncaptured = execute(session, first);
+  const std::vector<HostTensor> replayed = execute(session, second);
+  for (std::size_t i = 0; i < replayed.size(); ++i)
+    EXPECT_EQ(largest_error(replayed[i], uncaptured[i]), 0);
+}
+
 // Depths of one and several slots, of more slots than a thread has in registers, and ragged ones;
 // columns that are no whole tiles; more tiles than the ring has slots; a left operand too large to
 // be exchanged; every number of rows.
@@ -289,9 +315,10 @@ TEST(Cuda, GraphsGiveTheInterpretersResults) {
     GTEST_SKIP() << "a CUDA driver is there: tests/gpu runs graphs on the device";
   // Calls that run beside each other once more over a driver that runs late and out of order.
   const std::tuple<std::string, std::string, std::string> runs[] = {
-      {"", "CudaOnHost.*", "[  PASSED  ] 6 tests"},
+      {"", "CudaOnHost.*", "[  PASSED  ] 7 tests"},
       {"GEX_FAKE_CUDA_LAZY=1", "CudaOnHost.CallsOfTheLibrary*", "[  PASSED  ] 1 test"},
-      {"GEX_SUPER_KERNEL_RING=0", "CudaOnHost.ADecoderIs*", "[  PASSED  ] 1 test"}};
+      {"GEX_SUPER_KERNEL_RING=0", "CudaOnHost.ADecoderIs*", "[  PASSED  ] 1 test"},
+      {"GEX_REPEAT_LAUNCHES=1", "CudaOnHost.SmallLaunches*", "[  PASSED  ] 1 test"}};
   for (const auto& [mode, filter, passed] : runs) {
     const InnerRun run = run_over_fake_cuda(mode + " GEX_TEST_CUDA_ON_HOST=1", filter);
     EXPECT_EQ(run.status, 0) << mode << run.output;

@@ -255,6 +255,7 @@ struct MmaPlan {
   bool waits = false;  // waits only before it reads A, after the first columns of B were requested
   int multiprocessors = 0;
   int stream_columns = 16;  // of a tile
+  bool left_shared = false;  // A is in shared memory (AttachedKernels::exchanged)
 
   static constexpr std::int64_t kStreamRows = 16, kStreamBytes = 110 * 1024, kJoinBytes = 16384;
 
@@ -482,6 +483,7 @@ void declare_mma(ProblemText& out, const problems::MatmulProblem& p, const MmaPl
   out.constant("kRightComputed", problems::contains(p.computed, 1) ? 1 : 0);
   out.constant("kStreamColumns", plan.stream_columns);
   out.constant("kWaitsForLeft", plan.waits ? 1 : 0);
+  out.constant("kLeftShared", plan.left_shared ? 1 : 0);
   out.text += kAligned;
   out.text += mma_tile_text();
   if (plan.stream) {
@@ -503,6 +505,7 @@ KernelText matmul_text(const problems::MatmulProblem& problem, const AttachedKer
   const Dim work = batches * tiles(dims);
   MmaPlan plan = mma_plan(problem, dims, limits);
   plan.waits = plan.stream && limits.dependent_launch && attached.constant_right;
+  plan.left_shared = !attached.exchanged.empty() && attached.exchanged.front();
   if (const auto bytes = f32_stream_bytes(problem, dims)) {
     out.text += kStreamF32;
     body +=

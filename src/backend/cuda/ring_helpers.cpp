@@ -9,6 +9,14 @@ constexpr std::string_view kThreadsOfTexts = R"cuda(
 #ifndef GEX_EMULATED
 GEX_FN void computing_warps_sync() { asm volatile("bar.sync 1, 256;" ::: "memory"); }
 #endif
+// The loader and the three warps beside it need few registers: the others get what they leave.
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL) && !defined(GEX_EMULATED)
+GEX_FN void keep_few_registers() { asm volatile("setmaxnreg.dec.sync.aligned.u32 40;"); }
+GEX_FN void take_more_registers() { asm volatile("setmaxnreg.inc.sync.aligned.u32 232;"); }
+#else
+GEX_FN void keep_few_registers() {}
+GEX_FN void take_more_registers() {}
+#endif
 GEX_FN void all_warps_sync() { __syncthreads(); }
 struct ComputingThreads { u32 x; };
 #define __syncthreads() computing_warps_sync()

@@ -14,12 +14,22 @@ namespace gex::backend::cuda {
 
 namespace {
 
-constexpr int kComputingThreads = 256, kThreads = kComputingThreads + 32;
+// Registers are moved between groups of 4 warps, so three warps beside the loader do nothing.
+constexpr int kComputingThreads = 256, kThreads = kComputingThreads + 4 * 32;
 // Fewer slots don't hold the weights of a phase ahead.
 constexpr int kLeastSlots = 4;
 constexpr std::int64_t kSlotBytes = 16 * 1024, kTileDepth = 1024;
 // Shared memory for the words of phases, barriers, and what the compiler adds.
 constexpr std::int64_t kOwnBytes = 12 * 1024;
+
+constexpr std::string_view kPrintCycles = R"cuda(
+  if (thread == 0 && blockIdx.x % 61 == 0)
+    for (int a = 0; a <= last; ++a) {
+      const PhaseRecord& record = kRecords[active[a]];
+      printf("gex_cycles %d %d %d %d %d %d %u\n", (int)blockIdx.x, (int)active[a], record.phase.products,
+             record.part[0].kind, record.phase.total, record.part[0].depth, cycles[a]);
+    }
+)cuda";
 
 std::int64_t aligned(std::int64_t bytes) { return (bytes + 127) / 128 * 128; }
 
@@ -72,6 +82,7 @@ class RingWriter {
     KernelText out;
     out.name = "gex_super_kernel";
     out.block = kThreads;
+    out.specific = limits_.architecture == "sm_90";
     out.grid = limits_.multiprocessors;
     out.shared_bytes = before + slots_ * kSlotBytes;
     out.source = str(prelude(), ring_threads_text(), exchange_text(), ring_with_sizes(), ring_phases_text(), tables(),
@@ -418,7 +429,8 @@ GEX_FN void product_phase(const PhaseRecord& record, const i64* mine, const u32*
                "  char* const local = (char*)gex_locals + ", text_bytes_,
                ", *const memory = local + ", local_bytes_, ";\n  char* const data = (char*)gex_locals + ",
                before, ";\n  __shared__ i64 copied[2][", kMostPhaseWords, "], patched[",
-               kMostPhaseWords, "];\n  __shared__ unsigned short active[", phases_.size(), "];\n", R"(
+               kMostPhaseWords, "];\n  __shared__ unsigned short active[", phases_.size(), "];\n",
+               options_.clocks ? str("  __shared__ u32 cycles[", phases_.size(), "];\n") : "", R"(
   __shared__ int records[2][kRecordInts];
   __shared__ u64 full[kRingSlots], empty[kRingSlots];
   __shared__ int active_count;
@@ -442,7 +454,12 @@ GEX_FN void product_phase(const PhaseRecord& record, const i64* mine, const u32*
   }
   all_warps_sync();
   Ring ring = {data, full, empty, 0, 0};
-  if (thread >= 256) return load_weights(words, ring);
+  if (thread >= 256) {
+    keep_few_registers();
+    if (thread < 288) load_weights(words, ring);
+    return;
+  }
+  take_more_registers();
   u32* const counters = (u32*)words[-2];
   const int last = active_count - 1;
   if (last < 0) return;
@@ -459,7 +476,7 @@ GEX_FN void product_phase(const PhaseRecord& record, const i64* mine, const u32*
     const i64* const mine = copied[a & 1];
     const PhaseRecord& record = *(const PhaseRecord*)records[a & 1];
     const PhaseEntry& phase = record.phase;
-    const int int_after_next = record_int(a + 2);
+)", options_.clocks ? "    const i64 begun = clock64();\n" : "", R"(    const int int_after_next = record_int(a + 2);
     const i64 word_after_next = word(a + 2);
     )",
                products_.texts().empty()
@@ -486,9 +503,9 @@ GEX_FN void product_phase(const PhaseRecord& record, const i64* mine, const u32*
     next_word = word_after_next;
     if (phase.ends) end_phase(counters + active[a]);
     __syncthreads();
-  }
-}
-)");
+)",
+               options_.clocks ? "    cycles[a] = (u32)(clock64() - begun);\n" : "", "  }\n",
+               options_.clocks ? std::string_view(kPrintCycles) : std::string_view(), "}\n");
   }
 
   const std::span<const Phase> phases_;
@@ -507,14 +524,24 @@ GEX_FN void product_phase(const PhaseRecord& record, const i64* mine, const u32*
 
 }  // namespace
 
-std::string ring_options_text() {
-  const char* text = std::getenv("GEX_SUPER_KERNEL_RING");
+namespace {
+
+std::string variable(const char* name) {
+  const char* text = std::getenv(name);
   return text == nullptr ? "" : text;
+}
+
+}  // namespace
+
+std::string ring_options_text() {
+  const std::string ring = variable("GEX_SUPER_KERNEL_RING");
+  return variable("GEX_SUPER_KERNEL_CLOCKS") == "1" ? ring + " clocks" : ring;
 }
 
 RingOptions ring_options() {
   RingOptions options;
-  const std::string text = ring_options_text();
+  options.clocks = variable("GEX_SUPER_KERNEL_CLOCKS") == "1";
+  const std::string text = variable("GEX_SUPER_KERNEL_RING");
   if (text == "0") options.enabled = false;
   if (text.empty() || text == "0" || text == "1") return options;
   const std::array<int*, 4> numbers = {&options.slots, &options.in_flight, &options.in_flight_long,

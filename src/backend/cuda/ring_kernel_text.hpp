@@ -24,11 +24,14 @@ struct RingOptions {
   int in_flight = 2;       // copies that have not arrived, at most
   int in_flight_long = 5;  // the same in phases with more tiles for each block than the ring has slots
   int turn = 4;            // slots that are in registers at the same time; even
+  // Some blocks print at the end what they did: "gex_cycles", block, phase, whether it has products,
+  // kind of its first launch, tiles or blocks, depth, cycles (bench/cuda_decode.py).
+  bool clocks = false;
 };
 
-// GEX_SUPER_KERNEL_RING: "0", or "slots,in_flight,in_flight_long,turn".
+// GEX_SUPER_KERNEL_RING: "0", or "slots,in_flight,in_flight_long,turn"; GEX_SUPER_KERNEL_CLOCKS: "1".
 RingOptions ring_options();
-// The variable's value, for keys of caches.
+// The variables' values, for keys of caches.
 std::string ring_options_text();
 
 // Whether the device can run such kernels.
