@@ -119,7 +119,11 @@ def cycles(model: Any, tokens: int) -> list[dict[str, Any]]:
     rows = []
     for key, values in sorted(sums.items(), key=lambda item: firsts[item[0]]):
         products, kind, total, depth = key
-        what = f"products, {total} tiles, depth {depth}" if products else f"launch {kind}, {total} blocks"
+        what = (
+            f"products, {total} tiles, depth {depth}"
+            if products
+            else f"launch {kind}, {total} blocks"
+        )
         rows.append(
             {
                 "first_phase": firsts[key],
@@ -173,8 +177,8 @@ def main() -> None:
             phases = cycles(model, 9)
         for phase in phases:
             print(
-                f"phase {phase['first_phase']:4} {phase['what']:44} {phase['cycles_each']:8} cycles, "
-                f"{phase['times']:5} times, {phase['cycles_a_step']:9} a step"
+                f"phase {phase['first_phase']:4} {phase['what']:44} {phase['cycles_each']:8} cycles"
+                f", {phase['times']:5} times, {phase['cycles_a_step']:9} a step"
             )
     if options.json:
         with open(options.json, "w") as file:

@@ -30,7 +30,8 @@ class Repeater {
       for (int step : groups[g]) group_of_[index(step)] = static_cast<int>(g);
     for (const program::Segment& segment : program.segments)
       for (const Step& step : segment.steps) {
-        const std::vector<BufferId> reads = program::reads_of(step), writes = program::writes_of(step);
+        const std::vector<BufferId> reads = program::reads_of(step),
+                                    writes = program::writes_of(step);
         std::set<BufferId> roots;
         for (const std::vector<BufferId>* ids : {&reads, &writes})
           for (BufferId id : *ids) roots.insert(program::root_of(program, id));
@@ -92,8 +93,9 @@ class Repeater {
       group = group_of_[index(j)];
       ++uses;
     }
-    if (!group || uses != uses_.at(result) || groups_[index(*group)].size() + 2 > options_.most_parts ||
-        has_repeated(*group) || launch(groups_[index(*group)].front())->block != launch(i)->block)
+    if (!group || uses != uses_.at(result) ||
+        groups_[index(*group)].size() + 2 > options_.most_parts || has_repeated(*group) ||
+        launch(groups_[index(*group)].front())->block != launch(i)->block)
       return std::nullopt;
     for (int j = i + 1; j < static_cast<int>(run_.size()); ++j) {
       const std::vector<int>& before = earlier_[index(j)];
@@ -106,9 +108,8 @@ class Repeater {
 
   bool reads_result(int step, BufferId result) const {
     const std::vector<BufferId> reads = program::reads_of(run_[index(step)]);
-    return std::any_of(reads.begin(), reads.end(), [&](BufferId id) {
-      return program::root_of(program_, id) == result;
-    });
+    return std::any_of(reads.begin(), reads.end(),
+                       [&](BufferId id) { return program::root_of(program_, id) == result; });
   }
 
   bool can_read(int step, BufferId result) const {
@@ -153,16 +154,16 @@ class Repeater {
   const std::vector<std::vector<int>>& earlier_;
   std::vector<LaunchGroup>& groups_;
   const RepeatOptions& options_;
-  std::vector<int> group_of_;               // by step
-  std::map<BufferId, std::int64_t> uses_;   // steps, by root
-  std::set<BufferId> results_;              // of repeated launches
+  std::vector<int> group_of_;              // by step
+  std::map<BufferId, std::int64_t> uses_;  // steps, by root
+  std::set<BufferId> results_;             // of repeated launches
 };
 
 }  // namespace
 
 void repeat_launches(const program::Program& program, std::span<Step> run,
-                     const std::vector<std::vector<int>>& earlier,
-                     std::vector<LaunchGroup>& groups, const RepeatOptions& options) {
+                     const std::vector<std::vector<int>>& earlier, std::vector<LaunchGroup>& groups,
+                     const RepeatOptions& options) {
   Repeater(program, run, earlier, groups, options).run();
 }
 

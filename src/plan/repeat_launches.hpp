@@ -26,10 +26,10 @@ struct RepeatOptions {
   int reach = 6;  // groups that a launch may be moved ahead
 };
 
-// `earlier`: by step, the earlier steps of the run that access the same memory. Changes the launches
-// of the run and the groups; groups may become empty.
+// `earlier`: by step, the earlier steps of the run that access the same memory. Changes the
+// launches of the run and the groups; groups may become empty.
 void repeat_launches(const program::Program& program, std::span<program::Step> run,
-                     const std::vector<std::vector<int>>& earlier,
-                     std::vector<LaunchGroup>& groups, const RepeatOptions& options);
+                     const std::vector<std::vector<int>>& earlier, std::vector<LaunchGroup>& groups,
+                     const RepeatOptions& options);
 
 }  // namespace gex::plan

@@ -165,9 +165,9 @@ class Sequence {
     const std::vector<BufferUse>& accesses = accesses_.at(result);
     return std::all_of(accesses.begin(), accesses.end(), [&](const BufferUse& access) {
       const Launch& reader = *launches_[index(access.launch)];
-      return access.write || (reader.matrix ? launch.grid == Dim(1)
-                                            : reader.grid.is_const() &&
-                                                  reader.grid.constant() <= kFewBlocks);
+      return access.write ||
+             (reader.matrix ? launch.grid == Dim(1)
+                            : reader.grid.is_const() && reader.grid.constant() <= kFewBlocks);
     });
   }
 

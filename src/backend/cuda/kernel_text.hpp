@@ -33,14 +33,14 @@ struct DeviceLimits {
 };
 
 struct KernelText {
-  std::string name;    // of the extern "C" function
-  std::string source;  // whole translation unit, no includes
-  std::string part;    // declarations, then `run(const i64* words, Blocks block)`
-  int block = 0;       // threads in a block
-  int min_blocks = 0;  // that a multiprocessor must be able to hold; 0: any number
-  int cluster = 1;     // blocks of a cluster
+  std::string name;       // of the extern "C" function
+  std::string source;     // whole translation unit, no includes
+  std::string part;       // declarations, then `run(const i64* words, Blocks block)`
+  int block = 0;          // threads in a block
+  int min_blocks = 0;     // that a multiprocessor must be able to hold; 0: any number
+  int cluster = 1;        // blocks of a cluster
   bool specific = false;  // Source::specific
-  bool waits = false;  // for the kernel before it: DeviceLimits::dependent_launch
+  bool waits = false;     // for the kernel before it: DeviceLimits::dependent_launch
   // `part` also defines `prepare(words, block, Requested&)`, which reads only memory that no kernel
   // writes and so may run before the wait; its `run` takes the requested values.
   bool prepares = false;

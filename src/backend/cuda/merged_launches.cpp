@@ -24,8 +24,10 @@ class Parts {
     // In the order of the parameter block (runtime/recorder.hpp).
     const int grid_word = static_cast<int>(launch.buffers.size() + launch.dims.size());
     MergedPart part{&texts_[static_cast<std::size_t>(launch.code)], words_, launch.grid, grid_word};
-    if (launch.recomputed) add_result(launch, part);
-    else read_results(launch, part);
+    if (launch.recomputed)
+      add_result(launch, part);
+    else
+      read_results(launch, part);
     parts_.push_back(std::move(part));
     words_ += grid_word + 3;
   }

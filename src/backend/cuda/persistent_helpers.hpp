@@ -23,5 +23,8 @@ std::string_view ring_threads_text();
 std::string_view ring_text();
 std::string_view ring_phases_text();
 std::string_view ring_products_text();
+// After the functions of the launches and products: a phase of products; the kernel.
+std::string_view ring_product_phase_text();
+std::string_view ring_kernel_text();
 
 }  // namespace gex::backend::cuda

@@ -22,15 +22,6 @@ constexpr std::int64_t kSlotBytes = 16 * 1024, kTileDepth = 1024;
 // Shared memory for the words of phases, barriers, and what the compiler adds.
 constexpr std::int64_t kOwnBytes = 12 * 1024;
 
-constexpr std::string_view kPrintCycles = R"cuda(
-  if (thread == 0 && blockIdx.x % 61 == 0)
-    for (int a = 0; a <= last; ++a) {
-      const PhaseRecord& record = kRecords[active[a]];
-      printf("gex_cycles %d %d %d %d %d %d %u\n", (int)blockIdx.x, (int)active[a], record.phase.products,
-             record.part[0].kind, record.phase.total, record.part[0].depth, cycles[a]);
-    }
-)cuda";
-
 std::int64_t aligned(std::int64_t bytes) { return (bytes + 127) / 128 * 128; }
 
 std::string initialiser(std::initializer_list<std::int64_t> values) {
@@ -85,19 +76,36 @@ class RingWriter {
     out.specific = limits_.architecture == "sm_90";
     out.grid = limits_.multiprocessors;
     out.shared_bytes = before + slots_ * kSlotBytes;
-    out.source = str(prelude(), ring_threads_text(), exchange_text(), ring_with_sizes(), ring_phases_text(), tables(),
-                     ring_products_text(), spaces_, functions(), product_function(), kernel(before),
-                     "#undef __syncthreads\n#undef blockDim\n");
+    out.source =
+        str(prelude(), ring_threads_text(), exchange_text(), constants(before), ring_text(),
+            ring_phases_text(), tables(), ring_products_text(), spaces_, functions(),
+            product_function(), ring_kernel_text(), "#undef __syncthreads\n#undef blockDim\n");
     return out;
   }
 
  private:
-  std::string ring_with_sizes() const {
-    return str("enum { kRingSlots = ", slots_, ", kInFlight = ",
-               std::min<std::int64_t>(options_.in_flight, slots_), ", kInFlightLong = ",
-               std::min<std::int64_t>(options_.in_flight_long, slots_), ", kMostRows = ",
-               most_rows_, ", kTurn = ", options_.turn, ", kBlocks = ",
-               limits_.multiprocessors, ", kMostParts = ", most_parts_, ", kPhaseCount = ", phases_.size(), " };\n", ring_text());
+  // Numbers that the texts of all kernels use. `before`: bytes before the ring.
+  std::string constants(std::int64_t before) const {
+    std::string text =
+        str("#undef GEX_RING_CLOCKS\n#define GEX_RING_CLOCKS ", options_.clocks ? 1 : 0,
+            "\n#undef GEX_RING_PRODUCTS\n#define GEX_RING_PRODUCTS ",
+            products_.texts().empty() ? 0 : 1, "\nenum {");
+    const std::pair<const char*, std::int64_t> all[] = {
+        {"kRingSlots", slots_},
+        {"kInFlight", std::min<std::int64_t>(options_.in_flight, slots_)},
+        {"kInFlightLong", std::min<std::int64_t>(options_.in_flight_long, slots_)},
+        {"kMostRows", most_rows_},
+        {"kTurn", options_.turn},
+        {"kBlocks", limits_.multiprocessors},
+        {"kMostParts", static_cast<std::int64_t>(most_parts_)},
+        {"kPhaseCount", static_cast<std::int64_t>(phases_.size())},
+        {"kMostWords", kMostPhaseWords},
+        {"kAllThreads", kThreads},
+        {"kLocalAt", text_bytes_},
+        {"kMemoryAt", text_bytes_ + local_bytes_},
+        {"kRingAt", before}};
+    for (const auto& [name, value] : all) text += str(" ", name, " = ", value, ",");
+    return text + " };\n";
   }
 
   void measure(const KernelText& text) {
@@ -208,8 +216,8 @@ class RingWriter {
       return std::find(s.buffers.begin(), s.buffers.end(), 0) != s.buffers.end();
     });
     const auto local = reads_local(phase, number);
-    const bool left_in_shared = staged != part.staged.end() ||
-                                std::find(local.begin(), local.end(), 0) != local.end();
+    const bool left_in_shared =
+        staged != part.staged.end() || std::find(local.begin(), local.end(), 0) != local.end();
     std::string text = str(touches(part), request(part), "  if (threadIdx.x < ", part.text->words,
                            ") patched[threadIdx.x] = own[threadIdx.x];\n");
     text += finish(part, at, set);
@@ -263,7 +271,7 @@ class RingWriter {
       } else {
         parts +=
             initialiser({launch_kind(phase, i), word, total, count, 0, 0, 0, 0, 0, 0, 0, 0, 0}) +
-                 ", ";
+            ", ";
       }
       total += count;
     }
@@ -272,8 +280,7 @@ class RingWriter {
     totals_.push_back(total);
     const std::int64_t first_wait = waits_;
     for (int other : phase.waits_for) {
-      wait_table_ +=
-          initialiser({other, blocks_of(static_cast<std::size_t>(other))}) + ", ";
+      wait_table_ += initialiser({other, blocks_of(static_cast<std::size_t>(other))}) + ", ";
       ++waits_;
     }
     const bool local = !phase.locals.empty();
@@ -334,9 +341,10 @@ GEX_FN void wait_for_phases(Waits waits, const u32* counters) {
                   launches_.texts()[k], "}\n");
       calls.push_back(str("launch", k, "(own, own_local, block, waits, counters, memory, local);"));
     }
-    text += "GEX_FN void run_launch(int kind, const i64* own, const i64* own_local, Blocks block, "
-            "Waits waits, const u32* counters, char* memory, char* local) {\n" +
-            cases(calls) + "}\n";
+    text +=
+        "GEX_FN void run_launch(int kind, const i64* own, const i64* own_local, Blocks block, "
+        "Waits waits, const u32* counters, char* memory, char* local) {\n" +
+        cases(calls) + "}\n";
     calls.clear();
     for (const std::string& local : locals_.texts()) calls.push_back("{\n" + local + "    }");
     return text + "GEX_FN void repeat_launch(int kind, const i64* own_local, char* local) {\n" +
@@ -344,7 +352,8 @@ GEX_FN void wait_for_phases(Waits waits, const u32* counters) {
   }
 
   std::string by_type(const char* name, const char* arguments) const {
-    const std::string first = str(name, "<false>", arguments), second = str(name, "<true>", arguments);
+    const std::string first = str(name, "<false>", arguments),
+                      second = str(name, "<true>", arguments);
     return !has_bf16_ ? first : !has_f16_ ? second : str("part.bf16 ? ", second, " : ", first);
   }
 
@@ -356,156 +365,25 @@ GEX_FN void wait_for_phases(Waits waits, const u32* counters) {
       stages.push_back(str("{\n", text.substr(0, at), "    }"));
       finishes.push_back(str(text.substr(at + 1), "::finish(patched, row, col, sum);"));
     }
-    return str(R"(
+    return str(
+        "GEX_FN void multiply(const PartEntry& part, const unsigned short* x, int round, int "
+        "count, bool add, const uint4 (&w)[kTurn][4], float* sums) {\n  ",
+        by_type("multiply_slots", "(part, x, round, count, add, w, sums)"),
+        ";\n}\nGEX_FN float product_of(const PartEntry& part, const unsigned short* x, const "
+        "char* weights, int row, int col) {\n  return ",
+        by_type("plain_product", "(part, x, weights, row, col)"), R"(;
+}
 // Returns where the left operand is.
 GEX_FN const unsigned short* stage_left(int kind, const i64* own, i64* patched, char* memory, char* local) {
   const unsigned short* x = 0;
 )",
-               cases(stages), R"(  return x;
+        cases(stages), R"(  return x;
 }
 GEX_FN void finish_product(int kind, const i64* patched, int row, int col, float sum) {
 )",
-               cases(finishes), R"(}
-GEX_FN void product_phase(const PhaseRecord& record, const i64* mine, const u32* counters, Ring& ring,
-                          float* sums, i64* patched, char* memory, char* local) {
-  const PhaseEntry& phase = record.phase;
-  const TileRange range = tiles_of_block(phase);
-  uint4 w[kTurn][4] = {};
-  bool begun = false;
-  int which = 0;
-#pragma unroll 1
-  for (int i = 0; i < phase.parts; ++i) {
-    const PartEntry& part = record.part[i];
-    const int first = (range.begin > part.first ? range.begin : part.first) - part.first;
-    const int last = (range.end < part.first + part.count ? range.end : part.first + part.count) - part.first;
-    if (first >= last) continue;
-    const char* const weights = (const char*)mine[part.word + 1];
-    const bool aligned = (i64)weights % 16 == 0;
-    const unsigned short* x = 0;
-#pragma unroll 1
-    for (int tile = first, pass = 0; tile < last;) {
-      const int tiles = last - tile < part.tiles ? last - tile : part.tiles, round = pass * kTurn;
-      const int left = part.rounds - round;
-      const int count = part.passes > 1 ? (left < kTurn ? left : kTurn) : tiles * part.rounds;
-      if (aligned) take_weights(ring, part, round, count, w);
-      if (x == 0) {
-        if (!begun) {
-          wait_for_phases(Waits{phase.first_wait, phase.waits}, counters);
-          if (phase.local >= 0) repeat_launch(phase.local, mine + phase.words, local);
-        }
-        if (begun) __syncthreads();  // the part before reads its operands no more
-        x = stage_left(part.kind, mine + part.word, patched, memory, local);
-        begun = true;
-      }
-      float* const to = sums + which * (kTurn * 64 * kMostRows);
-      if (aligned) )",
-               by_type("multiply_slots",
-                       "(part, x, round, count, pass > 0, w, to)"),
-               R"(;
-      if (++pass < part.passes) continue;
-      pass = 0;
-      __syncthreads();
-#pragma unroll 1
-      for (int e = (int)threadIdx.x; e < tiles * kMostRows * 8; e += 256) {
-        const int inside = e % (kMostRows * 8), row = inside / 8, in_turn = e / (kMostRows * 8);
-        const int col = (tile + in_turn) * 8 + inside % 8;
-        if (col >= part.cols || row >= part.rows) continue;
-        const int slots = part.passes > 1 ? (int)kTurn : part.rounds;
-        const float sum = aligned ? join_slots(to, in_turn * slots, slots, inside) : ()",
-               by_type("plain_product", "(part, x, weights, row, col)"), R"();
-        finish_product(part.kind, patched, row, col, sum);
-      }
-      tile += tiles;
-      which ^= 1;  // the next turn does not wait until these sums have been read
-    }
-  }
-}
-)");
-  }
-
-  std::string kernel(std::int64_t before) const {
-    return str("extern \"C\" __global__ void __launch_bounds__(", kThreads,
-               ", 1) gex_super_kernel(const i64* words) {\n  GEX_DECLARE_LOCALS\n",
-               "  char* const local = (char*)gex_locals + ", text_bytes_,
-               ", *const memory = local + ", local_bytes_, ";\n  char* const data = (char*)gex_locals + ",
-               before, ";\n  __shared__ i64 copied[2][", kMostPhaseWords, "], patched[",
-               kMostPhaseWords, "];\n  __shared__ unsigned short active[", phases_.size(), "];\n",
-               options_.clocks ? str("  __shared__ u32 cycles[", phases_.size(), "];\n") : "", R"(
-  __shared__ int records[2][kRecordInts];
-  __shared__ u64 full[kRingSlots], empty[kRingSlots];
-  __shared__ int active_count;
-  const int thread = (int)threadIdx.x;
-  if (thread < kRingSlots) {
-    barrier_init(full + thread, 1);
-    barrier_init(empty + thread, 8);
-    barriers_are_ready();
-  }
-  // The phases in which the block has work.
-  if (thread < 32) {
-    int count = 0;
-#pragma unroll 1
-    for (int first = 0; first < kPhaseCount; first += 32) {
-      const bool works = first + thread < kPhaseCount && has_work(kRecords[first + thread].phase);
-      const u32 all = __ballot_sync(0xffffffffu, works);
-      if (works) active[count + __popc(all & ((1u << thread) - 1))] = (unsigned short)(first + thread);
-      count += __popc(all);
-    }
-    if (thread == 0) active_count = count;
-  }
-  all_warps_sync();
-  Ring ring = {data, full, empty, 0, 0};
-  if (thread >= 256) {
-    keep_few_registers();
-    if (thread < 288) load_weights(words, ring);
-    return;
-  }
-  take_more_registers();
-  u32* const counters = (u32*)words[-2];
-  const int last = active_count - 1;
-  if (last < 0) return;
-  // The record and the words of a phase are requested two phases ahead.
-  const auto record_int = [&](int a) { return ((const int*)&kRecords[active[a < last ? a : last]])[thread < kRecordInts ? thread : 0]; };
-  const auto word = [&](int a) { return phase_word(kRecords[active[a < last ? a : last]].phase, words, thread); };
-  if (thread < kRecordInts) records[0][thread] = record_int(0);
-  copied[0][thread] = word(0);
-  int next_int = record_int(1);
-  i64 next_word = word(1);
-  __syncthreads();
-#pragma unroll 1
-  for (int a = 0; a <= last; ++a) {
-    const i64* const mine = copied[a & 1];
-    const PhaseRecord& record = *(const PhaseRecord*)records[a & 1];
-    const PhaseEntry& phase = record.phase;
-)", options_.clocks ? "    const i64 begun = clock64();\n" : "", R"(    const int int_after_next = record_int(a + 2);
-    const i64 word_after_next = word(a + 2);
-    )",
-               products_.texts().empty()
-                   ? ""
-                   : "if (phase.products) product_phase(record, mine, counters, ring, "
-                     "(float*)gex_locals, patched, memory, local);\n    else ",
-               R"({
-      int at = first_block_of(phase);
-      Waits waits = {phase.first_wait, phase.waits};
-#pragma unroll 1
-      for (; at < phase.total; at += kBlocks) {
-        int i = 0;
-        while (at >= record.part[i].first + record.part[i].count) ++i;
-        const PartEntry& part = record.part[i];
-        const Blocks block = {at - part.first, part.count};
-        run_launch(part.kind, mine + part.word, mine + phase.words, block, waits, counters, memory, local);
-        waits.count = 0;
-        __syncthreads();
-      }
-    }
-    if (thread < kRecordInts) records[(a + 1) & 1][thread] = next_int;
-    copied[(a + 1) & 1][thread] = next_word;
-    next_int = int_after_next;
-    next_word = word_after_next;
-    if (phase.ends) end_phase(counters + active[a]);
-    __syncthreads();
+        cases(finishes), R"(}
 )",
-               options_.clocks ? "    cycles[a] = (u32)(clock64() - begun);\n" : "", "  }\n",
-               options_.clocks ? std::string_view(kPrintCycles) : std::string_view(), "}\n");
+        ring_product_phase_text());
   }
 
   const std::span<const Phase> phases_;
@@ -550,7 +428,8 @@ RingOptions ring_options() {
   for (std::size_t k = 0; k < numbers.size(); ++k) {
     const auto [next, error] = std::from_chars(at, end, *numbers[k]);
     const bool more = k + 1 < numbers.size();
-    if (error != std::errc() || *numbers[k] < 1 || (more ? next == end || *next != ',' : next != end))
+    if (error != std::errc() || *numbers[k] < 1 ||
+        (more ? next == end || *next != ',' : next != end))
       fail(ErrorCode::invalid_argument, "GEX_SUPER_KERNEL_RING is '", text,
            "': must be 0, 1, or slots,copies in flight,copies in flight of long phases,slots in "
            "registers, such as 10,2,5,4");
@@ -565,7 +444,7 @@ RingOptions ring_options() {
 bool has_bulk_copies(const DeviceLimits& limits) { return limits.dependent_launch; }
 
 std::optional<KernelText> ring_kernel(std::span<const Phase> phases, const DeviceLimits& limits,
-                       const RingOptions& options) {
+                                      const RingOptions& options) {
   return RingWriter(phases, limits, options).write();
 }
 

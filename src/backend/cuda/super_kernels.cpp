@@ -190,8 +190,8 @@ class PhaseList {
   };
   const program::Program& program_;
   const PhaseText& text_of_;
-  std::map<BufferId, std::vector<Access>> accesses_;        // by root
-  std::vector<std::vector<const Launch*>> launches_of_;     // by phase of the Program
+  std::map<BufferId, std::vector<Access>> accesses_;     // by root
+  std::vector<std::vector<const Launch*>> launches_of_;  // by phase of the Program
   std::map<std::pair<int, std::vector<bool>>, std::unique_ptr<KernelText>> texts_;
   std::map<BufferId, Phase::Local> results_;  // of repeated launches
   std::vector<Phase> phases_;
