@@ -53,6 +53,7 @@ bool add_options(Digester& key, const CompileOptions& options) {
       text_of_file(options.switch_file.empty() ? variable("GEX_PASS_FILE") : options.switch_file));
   key.add(variable("GEX_PASSES"));
   key.add(keeps_subnormals(options)).add(makes_super_kernels(options));
+  key.add(repeats_launches(options));
   key.add(allows_winograd(options));
   add_to_key(key, options);
   // Whether branches overlap depends on the number of threads (plan/overlap.hpp).

@@ -75,6 +75,9 @@ void add_to_key(Digester& key, const CompileOptions& options);
 
 // The option, or GEX_SUPER_KERNEL=1.
 bool makes_super_kernels(const CompileOptions& options);
+// Whether blocks repeat small launches in front of what reads their results (GEX_REPEAT_LAUNCHES=1,
+// GPUs only, not within SuperKernels).
+bool repeats_launches(const CompileOptions& options);
 // The option, unless GEX_WINOGRAD=0.
 bool allows_winograd(const CompileOptions& options);
 // The option, or GEX_KEEP_SUBNORMALS=1. UserError for other values of the variable than 0 and 1.

@@ -201,6 +201,10 @@ bool makes_super_kernels(const CompileOptions& options) {
   return options.super_kernel || switch_of("GEX_SUPER_KERNEL") == "1";
 }
 
+bool repeats_launches(const CompileOptions& options) {
+  return !makes_super_kernels(options) && switch_of("GEX_REPEAT_LAUNCHES") == "1";
+}
+
 void add_to_key(Digester& key, const CompileOptions& options) {
   UserOptions all;
   all.compile = options;

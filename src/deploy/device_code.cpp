@@ -56,6 +56,7 @@ void write(const DeviceCode& code, ImageTable& images, ByteWriter& out) {
   out.u8(code.only_merged ? 1 : 0);
   out.u8(code.waits ? 1 : 0);
   out.u32(static_cast<std::uint32_t>(code.blocks));
+  out.u32(static_cast<std::uint32_t>(code.threads));
   out.i64(code.shared_bytes);
 }
 
@@ -73,13 +74,15 @@ DeviceCode read(ByteReader& in, const std::vector<Image>& images) {
   code.only_merged = in.u8() != 0;
   code.waits = in.u8() != 0;
   code.blocks = static_cast<int>(in.u32());
+  code.threads = static_cast<int>(in.u32());
   code.shared_bytes = in.i64();
-  if (code.blocks < 0 || code.shared_bytes < 0)
-    fail(ErrorCode::parse_error, "its device code has a kernel of fewer than 0 blocks or bytes");
+  if (code.blocks < 0 || code.threads < 0 || code.shared_bytes < 0)
+    fail(ErrorCode::parse_error,
+         "its device code has a kernel of fewer than 0 blocks, threads or bytes");
   return code;
 }
 
-constexpr std::uint64_t kLeastCodeBytes = 4 + 8 + 1 + 1 + 4 + 8;
+constexpr std::uint64_t kLeastCodeBytes = 4 + 8 + 1 + 1 + 4 + 4 + 8;
 
 }  // namespace
 

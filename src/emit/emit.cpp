@@ -31,6 +31,7 @@ class Emitter {
   void choose_streams();
   void merge_launches();
   void make_super_kernels();
+  std::function<bool(const program::Launch&, std::size_t)> can_exchange() const;
   void emit_graph(Graph& graph, int segment);
   void emit_units(const Units& units, int segment);
   void place(const Node& node, const RunLabels& outer);
@@ -95,6 +96,12 @@ void Emitter::choose_streams() {
       ": estimated work ", overlap.with_streams, " with streams, ", overlap.in_order, " without");
 }
 
+std::function<bool(const program::Launch&, std::size_t)> Emitter::can_exchange() const {
+  return [this](const program::Launch& launch, std::size_t buffer) {
+    return launches_.can_exchange(launch.code, buffer);
+  };
+}
+
 void Emitter::merge_launches() {
   if (!launches_.can_group() || !state_.options.fuse) return;
   plan::merge_launches(
@@ -105,7 +112,8 @@ void Emitter::merge_launches() {
            [&](const program::Launch& launch) { return launches_.is_library(launch.code); },
        .multiprocessors = state_.target.multiprocessors,
        .small_grid = 2 * state_.target.multiprocessors,
-       .most_parts = backend::kMostMergedParts});
+       .most_parts = backend::kMostMergedParts,
+       .can_read_repeated = repeats_launches(state_.options) ? can_exchange() : nullptr});
 }
 
 void Emitter::make_super_kernels() {
@@ -115,10 +123,7 @@ void Emitter::make_super_kernels() {
       state_.program,
       {.can_be_phase =
            [&](const program::Launch& launch) { return launches_.can_be_phase(launch.code); },
-       .can_exchange =
-           [&](const program::Launch& launch, std::size_t buffer) {
-             return launches_.can_exchange(launch.code, buffer);
-           }});
+       .can_exchange = can_exchange()});
   if (count > 0) state_.program.counters.push_back({"super_kernels", count});
 }
 

@@ -4,6 +4,7 @@
 #include <span>
 
 #include "plan/conflicts.hpp"
+#include "plan/repeat_launches.hpp"
 
 namespace gex::plan {
 
@@ -32,8 +33,8 @@ class Merger {
       for_each_run(segment.steps, [&](std::size_t first, std::size_t last) {
         for (; copied < first; ++copied) steps.push_back(std::move(segment.steps[copied]));
         const auto begin = segment.steps.begin();
-        const std::vector<Step> all(begin + static_cast<std::ptrdiff_t>(first),
-                                    begin + static_cast<std::ptrdiff_t>(last));
+        std::vector<Step> all(begin + static_cast<std::ptrdiff_t>(first),
+                              begin + static_cast<std::ptrdiff_t>(last));
         for (Step& step : merged(all)) steps.push_back(std::move(step));
         copied = last;
       });
@@ -44,20 +45,29 @@ class Merger {
   }
 
  private:
-  using Group = std::vector<int>;  // steps of the run
+  using Group = LaunchGroup;
 
-  std::vector<Step> merged(const std::vector<Step>& run) {
+  std::vector<Step> merged(std::vector<Step>& run) {
     Conflicts conflicts(program_);
     std::vector<Group> groups;
     std::vector<int> group_of(run.size());
+    std::vector<std::vector<int>> earlier;  // by step: those that it conflicts with
     for (int i = 0; i < static_cast<int>(run.size()); ++i) {
       int after = -1;  // the last group that must precede it
-      for (int other : conflicts.of(run, i)) after = std::max(after, group_of[index(other)]);
+      earlier.push_back(conflicts.of(run, i));
+      for (int other : earlier.back()) after = std::max(after, group_of[index(other)]);
       const int place = place_for(run, groups, i, after);
       if (place == static_cast<int>(groups.size())) groups.emplace_back();
       groups[index(place)].push_back(i);
       group_of[index(i)] = place;
     }
+    if (options_.can_read_repeated)
+      repeat_launches(program_, run, earlier, groups,
+                      {.can_read = options_.can_read_repeated,
+                       .can_be_merged = options_.can_be_merged,
+                       .fits = [&](const Group& group, int step) { return fits(run, group, step); },
+                       .most_parts = options_.most_parts,
+                       .reach = kReach});
     std::vector<Step> out;
     for (const Group& group : groups) {
       for (int i : group) {

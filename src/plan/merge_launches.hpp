@@ -20,6 +20,9 @@ struct MergeOptions {
   // much shared memory.
   std::int64_t small_grid = 0;
   std::size_t most_parts = 6;  // of one kernel
+  // Whether a launch can read the buffer at a position from shared memory, where a small launch
+  // that its blocks repeat wrote it (repeat_launches.hpp); null: nothing is repeated.
+  std::function<bool(const program::Launch&, std::size_t)> can_read_repeated;
 };
 
 // Sets Launch::with_previous. Programs with several streams are left alone.

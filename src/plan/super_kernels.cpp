@@ -23,6 +23,8 @@ constexpr int kLeastPhases = 8, kLeastProducts = 4;
 // block repeats may read or write.
 constexpr std::int64_t kMostStaged = 24 * 1024, kMostRepeated = 8 * 1024;
 constexpr std::int64_t kMostRepeatedWork = 64 * 1024;
+// Blocks of a launch that is repeated by other launches than products, and of those.
+constexpr std::int64_t kFewBlocks = 8;
 constexpr std::int64_t kPiece = 8;                // bytes that are exchanged at once, without flags
 constexpr std::int64_t kExchangeAlignment = 128;  // of values in exchanged memory
 constexpr std::size_t kMostWords = 200;           // of a phase
@@ -143,7 +145,7 @@ class Sequence {
 
   bool can_be_recomputed(int i) const {
     const Launch& launch = *launches_[index(i)];
-    if (launch.matrix || !launch.grid.is_const() || launch.grid.constant() != 1 ||
+    if (launch.matrix || !launch.grid.is_const() || launch.grid.constant() > kFewBlocks ||
         groups_[index(i)] == 0 || launch.work.range().hi > kMostRepeatedWork)
       return false;
     BufferId result = -1;
@@ -158,10 +160,14 @@ class Sequence {
       result = root;
     }
     if (result < 0) return false;
-    // It pays in front of products, which wait for their weights meanwhile.
+    // It pays in front of products, which wait for their weights meanwhile, and of launches of few
+    // blocks, which would wait for its blocks.
     const std::vector<BufferUse>& accesses = accesses_.at(result);
     return std::all_of(accesses.begin(), accesses.end(), [&](const BufferUse& access) {
-      return access.write || launches_[index(access.launch)]->matrix;
+      const Launch& reader = *launches_[index(access.launch)];
+      return access.write ||
+             (reader.matrix ? launch.grid == Dim(1)
+                            : reader.grid.is_const() && reader.grid.constant() <= kFewBlocks);
     });
   }
 

@@ -21,8 +21,10 @@ struct DeviceCode {
   bool only_merged = false;                  // only run merged with others, so there is no image
   // The kernel itself waits for its predecessor, so it may start before that one has finished.
   bool waits = false;
-  // Persistent kernel: its number of blocks, which must all run at once, and their shared memory.
+  // Persistent kernel: its number of blocks, which must all run at once, their threads and shared
+  // memory.
   int blocks = 0;
+  int threads = 0;
   std::int64_t shared_bytes = 0;
 };
 

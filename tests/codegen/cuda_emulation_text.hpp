@@ -79,6 +79,9 @@ static void __attribute__((noinline)) wait_at(Barrier& b) {
   for (const unsigned before = b.generation; b.generation == before;) yield_thread();
 }
 static void __syncthreads() { wait_at(block_barriers[rank_of_thread]); }
+// Of kernels whose last warps only copy.
+static thread_local Barrier computing_barrier;
+static void computing_warps_sync() { wait_at(computing_barrier); }
 static void __syncwarp(unsigned = ~0u) { wait_at(warp_barriers[rank_of_thread][threadIdx.x / 32]); }
 static void cluster_sync() { wait_at(cluster_barrier); }
 static unsigned cluster_rank() { return rank_of_thread; }
@@ -128,6 +131,7 @@ static float __fmaf_rn(float a, float b, float c) { return fmaf(a, b, c); }
 static double __fma_rn(double a, double b, double c) { return fma(a, b, c); }
 template <class T, class U> static T atomicAdd(T* p, U v) { const T old = *p; *p = (T)(old + (T)v); return old; }
 static void __threadfence() {}
+static long long clock64() { return 0; }
 struct alignas(16) uint4 { unsigned x, y, z, w; };
 struct alignas(16) float4 { float x, y, z, w; };
 namespace gex { float f16_to_f32(uint16_t); uint16_t f32_to_f16(float); }
@@ -227,6 +231,59 @@ static void wait_all_copies() {
   commit_copies();
   wait_copies<0>();
 }
+// Barriers that count arrivals and the bytes of bulk copies: [phase 1][expected 15][missing 16][bytes 32].
+// In blocks of an even number a copy arrives when somebody has waited for it for a while, in the others
+// at once: a missing wait for the data or for its room shows.
+struct BulkCopy { char* to; const char* from; int bytes; unsigned long long* barrier; };
+static thread_local BulkCopy bulk_copies[4096];
+static thread_local int num_bulk_copies;
+static void barrier_complete(unsigned long long* b) {
+  if ((*b >> 32 & 0xffff) != 0 || (unsigned)*b != 0) return;
+  const unsigned long long expected = *b >> 48 & 0x7fff;
+  *b = (*b ^ 1ull << 63) | expected << 32;
+  ++progress;
+}
+static void barrier_init(unsigned long long* b, int count) { *b = (unsigned long long)count << 48 | (unsigned long long)count << 32; }
+static void barriers_are_ready() {}
+static void barrier_arrive(unsigned long long* b) {
+  if ((*b >> 32 & 0xffff) == 0) { fprintf(stderr, "more arrivals at a barrier than it expects\n"); abort(); }
+  *b -= 1ull << 32;
+  barrier_complete(b);
+}
+static void barrier_expect(unsigned long long* b, int bytes) {
+  *b = (*b & ~0xffffffffull) | (unsigned)(*b + bytes);
+  barrier_arrive(b);
+}
+static void copy_in_bulk(const BulkCopy& copy) {
+  memcpy(copy.to, copy.from, copy.bytes);
+  *copy.barrier = (*copy.barrier & ~0xffffffffull) | (unsigned)(*copy.barrier - copy.bytes);
+  barrier_complete(copy.barrier);
+}
+static unsigned long long read_once_policy() { return 0; }
+static void bulk_copy(char* to, const char* from, int bytes, unsigned long long* barrier, unsigned long long) {
+  if ((reinterpret_cast<uintptr_t>(to) | reinterpret_cast<uintptr_t>(from) | bytes) % 16) { fprintf(stderr, "an unaligned bulk copy\n"); abort(); }
+  const BulkCopy copy = {to, from, bytes, barrier};
+  if (blockIdx.x % 2) return copy_in_bulk(copy);
+  if (num_bulk_copies == 4096) { fprintf(stderr, "too many bulk copies\n"); abort(); }
+  bulk_copies[num_bulk_copies++] = copy;
+}
+static bool barrier_passed(unsigned long long* b, int parity) {
+  if ((int)(*b >> 63) != parity) return true;
+  yield_thread();
+  if ((int)(*b >> 63) != parity) return true;
+  int left = 0;
+  for (int i = 0; i < num_bulk_copies; ++i)
+    if (bulk_copies[i].barrier == b) copy_in_bulk(bulk_copies[i]);
+    else bulk_copies[left++] = bulk_copies[i];
+  num_bulk_copies = left;
+  return (int)(*b >> 63) != parity;
+}
+static uint4 load_shared(const char* p) {
+  if (reinterpret_cast<uintptr_t>(p) % 16) { fprintf(stderr, "an unaligned load\n"); abort(); }
+  uint4 v;
+  memcpy(&v, p, 16);
+  return v;
+}
 // Exchanged memory and counters of persistent kernels.
 static uint4 load_exchanged(const char* p) {
   if (reinterpret_cast<uintptr_t>(p) % 16) { fprintf(stderr, "an unaligned load\n"); abort(); }
@@ -276,6 +333,8 @@ static void run_cluster(unsigned first_block, unsigned threads, unsigned char* s
     for (unsigned w = 0; w < 32; ++w)
       warp_barriers[c][w] = {threads >= (w + 1) * 32 ? 32 : (threads > w * 32 ? threads - w * 32 : 0), 0, 0};
   }
+  computing_barrier = {256, 0, 0};
+  num_bulk_copies = 0;
   const unsigned all = threads * cluster_size;
   for (unsigned t = 0; t < all; ++t) {
     threads_of_cluster[t].finished = false;
@@ -299,6 +358,7 @@ static void run_cluster(unsigned first_block, unsigned threads, unsigned char* s
       abort();
     }
   }
+  if (num_bulk_copies > 0) { fprintf(stderr, "a bulk copy that nobody waits for\n"); abort(); }
 }
 // Runs blocks first, first + step, ...
 static void run_blocks(void (*kernel)(const i64*), const i64* words, unsigned first, unsigned step, unsigned blocks,

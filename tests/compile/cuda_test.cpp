@@ -146,8 +146,8 @@ graph main(%x: f32[1, s0, 4, 16], %z: f32[1, s0, 2, 16]) -> (f32[1, s0, 4, 16], 
   }
 }
 
-// The text of a decoder of this many layers: norm, q and k, attention over a cache that is written
-// in place, output, norm, gated feed-forward layer.
+// The text of a decoder of this many layers: norm, q and k with norms of their own, attention over
+// a cache that is written in place, output, norm, gated feed-forward layer.
 std::string decoder(int layers) {
   std::string inputs = "%x0: f16[1, 64], %at: i64[1]", results, types, body;
   for (int l = 0; l < layers; ++l) {
@@ -160,7 +160,8 @@ std::string decoder(int layers) {
   %qh# = reshape(%q#) {shape = [1, 2, 1, 32]} : f16[1, 2, 1, 32]
   %kh# = reshape(%k#) {shape = [1, 1, 1, 32]} : f16[1, 1, 1, 32]
   %qn#, %r# = rms_norm(%qh#) : f16[1, 2, 1, 32], f32[1, 2, 1, 1]
-  %c# = index_put(%kc#, %kh#, %at) {axes = [2]} : f16[1, 1, 24, 32]
+  %kn#, %u# = rms_norm(%kh#) : f16[1, 1, 1, 32], f32[1, 1, 1, 1]
+  %c# = index_put(%kc#, %kn#, %at) {axes = [2]} : f16[1, 1, 24, 32]
   %a# = attention(%qn#, %c#, %c#, none) : f16[1, 2, 1, 32]
   %f# = reshape(%a#) {shape = [1, 64]} : f16[1, 64]
   %ot# = transpose(%wo#) {perm = [1, 0]} : f16[64, 64]
@@ -217,11 +218,13 @@ std::vector<HostTensor> decoder_inputs(int layers) {
   return inputs;
 }
 
-// All layers are phases of one kernel, norms are repeated by the products that read them, and
-// phases wait for others only where the cache is written.
+// All layers are phases of one kernel, norms are repeated by the products that read them, that of k
+// by its write, and phases wait for others only where the cache is
+// written. Once with a ring, once without.
 TEST(CudaOnHost, ADecoderIsOnePersistentKernel) {
   if (!is_inner_run()) GTEST_SKIP() << "runs inside Cuda.GraphsGiveTheInterpretersResults";
-  constexpr int kLayers = 3;
+  const bool rings = std::getenv("GEX_SUPER_KERNEL_RING") == nullptr;
+  const int kLayers = rings ? 3 : 2;
   CompileOptions on = for_cuda();
   on.super_kernel = true;
   const Result r = check(decoder(kLayers), decoder_inputs(kLayers), 1e-2, on);
@@ -235,7 +238,7 @@ TEST(CudaOnHost, ADecoderIsOnePersistentKernel) {
     waiting += launch->after_phase >= 0 ? 1 : 0;
   }
   for (const program::BufferDesc& buffer : program.buffers) exchanged += buffer.exchanged ? 1 : 0;
-  EXPECT_EQ(recomputed, 2 * kLayers - 1) << text;  // not the first: it begins the kernel
+  EXPECT_EQ(recomputed, 3 * kLayers - 1) << text;  // not the first: it begins the kernel
   EXPECT_EQ(waiting, kLayers) << text;             // the attentions
   EXPECT_GT(exchanged, 4 * kLayers);
   EXPECT_EQ(program::print(program::parse_program(program::print(program))),
@@ -251,14 +254,150 @@ TEST(CudaOnHost, ADecoderIsOnePersistentKernel) {
     EXPECT_EQ(launch->phase, -1);
 }
 
+// Without SuperKernels: GEX_REPEAT_LAUNCHES=1 moves norms into the launches of the products that
+// read them and the norm of k into the launch of its write, which then joins that of the norm of q.
+TEST(CudaOnHost, SmallLaunchesAreRepeatedByTheirReaders) {
+  if (!is_inner_run()) GTEST_SKIP() << "runs inside Cuda.GraphsGiveTheInterpretersResults";
+  constexpr int kLayers = 2;
+  const Result r = check(decoder(kLayers), decoder_inputs(kLayers), 1e-2, for_cuda());
+  int kernels = 0, repeated = 0;
+  for (const program::Launch* launch : launches_of(*r.compiled.program)) {
+    kernels += launch->with_previous ? 0 : 1;
+    repeated += launch->recomputed ? 1 : 0;
+  }
+  const std::string text = program::print(*r.compiled.program, {.constant_data = false});
+  const bool on = std::getenv("GEX_REPEAT_LAUNCHES") != nullptr;
+  // Of a layer: norm, q and k, norms of q and k, write of k, attention, output, norm, gate and up,
+  // down.
+  EXPECT_EQ(kernels, (on ? 6 : 9) * kLayers) << text;
+  EXPECT_EQ(repeated, (on ? 4 : 0) * kLayers) << text;
+  EXPECT_EQ(program::print(program::parse_program(program::print(*r.compiled.program))),
+            program::print(*r.compiled.program));
+  runtime::Session session(r.compiled.executable, {}, nullptr);
+  std::vector<HostTensor> first = decoder_inputs(kLayers), second = first;
+  const std::vector<HostTensor> uncaptured = execute(session, first);
+  const std::vector<HostTensor> replayed = execute(session, second);
+  for (std::size_t i = 0; i < replayed.size(); ++i)
+    EXPECT_EQ(largest_error(replayed[i], uncaptured[i]), 0);
+}
+
+// The kinds of layers of GPT-2: norms with a mean, biases, one product after the activation.
+std::string decoder_with_biases(int layers) {
+  std::string inputs = "%x0: f16[2, 64], %at: i64[1]", body;
+  for (int l = 0; l < layers; ++l) {
+    const std::string text = R"(
+  %n#, %nm#, %nr# = layer_norm(%x#, %g#, %b#) : f16[2, 64], f32[2, 1], f32[2, 1]
+  %q# = matmul(%n#, %wq#) : f16[2, 64]
+  %qb# = add(%q#, %bq#) : f16[2, 64]
+  %qh# = reshape(%qb#) {shape = [2, 2, 1, 32]} : f16[2, 2, 1, 32]
+  %k# = matmul(%n#, %wk#) : f16[2, 64]
+  %kb# = add(%k#, %bk#) : f16[2, 64]
+  %kh# = reshape(%kb#) {shape = [2, 2, 1, 32]} : f16[2, 2, 1, 32]
+  %c# = index_put(%kc#, %kh#, %at) {axes = [2]} : f16[2, 2, 24, 32]
+  %a# = attention(%qh#, %c#, %c#, none) : f16[2, 2, 1, 32]
+  %f# = reshape(%a#) {shape = [2, 64]} : f16[2, 64]
+  %o# = matmul(%f#, %wo#) : f16[2, 64]
+  %ob# = add(%o#, %bo#) : f16[2, 64]
+  %y# = add(%ob#, %x#) : f16[2, 64]
+  %m#, %mm#, %mr# = layer_norm(%y#, %h#, %e#) : f16[2, 64], f32[2, 1], f32[2, 1]
+  %u# = matmul(%m#, %wu#) : f16[2, 96]
+  %v# = gelu(%u#) : f16[2, 96]
+  %d# = matmul(%v#, %wd#) : f16[2, 64]
+  %x@ = add(%d#, %y#) : f16[2, 64]
+)";
+    std::string parameters = ", %kc#: f16[2, 2, 24, 32]";
+    for (const char* vector : {"g", "b", "bq", "bk", "bo", "h", "e"})
+      parameters += str(", %", vector, "#: f16[64]");
+    for (const char* square : {"wq", "wk", "wo"})
+      parameters += str(", %", square, "_#: f16[64, 64]");
+    parameters += ", %wu_#: f16[96, 64], %wd_#: f16[64, 96]";
+    std::string weights;
+    for (const auto& [name, rows, depth] :
+         {std::tuple{"wq", 64, 64}, {"wk", 64, 64}, {"wo", 64, 64}, {"wu", 96, 64}, {"wd", 64, 96}})
+      weights += str("  %", name, "# = transpose(%", name, "_#) {perm = [1, 0]} : f16[", depth,
+                     ", ", rows, "]\n");
+    for (char c : weights + text)
+      body += c == '#' ? std::to_string(l) : c == '@' ? std::to_string(l + 1) : std::string(1, c);
+    for (char c : parameters) inputs += c == '#' ? std::to_string(l) : std::string(1, c);
+  }
+  std::string results, types;
+  for (int l = 0; l < layers; ++l) {
+    results += str(", %c", l);
+    types += ", f16[2, 2, 24, 32]";
+  }
+  return str("graph main(", inputs, ") -> (f16[2, 64]", types, ") {\n", body, "  return %x", layers,
+             results, "\n}\n");
+}
+
+TEST(CudaOnHost, ADecoderWithBiasesNeedsFewKernels) {
+  if (!is_inner_run()) GTEST_SKIP() << "runs inside Cuda.GraphsGiveTheInterpretersResults";
+  constexpr int kLayers = 2;
+  std::vector<HostTensor> inputs = {random_f16({2, 64}), HostTensor(DType::i64, {1})};
+  reinterpret_cast<std::int64_t*>(inputs[1].data())[0] = 5;
+  for (int l = 0; l < kLayers; ++l) {
+    inputs.push_back(random_f16({2, 2, 24, 32}));
+    for (int k = 0; k < 7; ++k) inputs.push_back(random_f16({64}));
+    for (const std::vector<std::int64_t>& shape :
+         {std::vector<std::int64_t>{64, 64}, {64, 64}, {64, 64}, {96, 64}, {64, 96}})
+      inputs.push_back(random_tensor(DType::f16, shape, random_source, -0.15, 0.15));
+  }
+  CompileOptions options = for_cuda();
+  options.super_kernel = std::getenv("GEX_REPEAT_LAUNCHES") == nullptr;
+  const Result r = check(decoder_with_biases(kLayers), inputs, 2e-2, options);
+  const std::string text = program::print(*r.compiled.program, {.constant_data = false});
+  int kernels = 0, phases = 0;
+  for (const program::Launch* launch : launches_of(*r.compiled.program)) {
+    kernels += launch->with_previous || launch->phase > 0 ? 0 : 1;
+    phases = std::max(phases, launch->phase + 1);
+  }
+  // Of a layer: q and k with the norm, write of k, attention, output, product with the norm,
+  // product.
+  EXPECT_EQ(kernels, options.super_kernel ? 1 : 6 * kLayers) << text;
+  EXPECT_EQ(phases, options.super_kernel ? 8 * kLayers : 0)
+      << text;  // norms of two rows are phases
+}
+
+// Depths of one and several slots, of more slots than a thread has in registers, and ragged ones;
+// columns that are no whole tiles; more tiles than the ring has slots; a left operand too large to
+// be exchanged; every number of rows.
+TEST(CudaOnHost, ProductsOfAllSizesShareARing) {
+  if (!is_inner_run()) GTEST_SKIP() << "runs inside Cuda.GraphsGiveTheInterpretersResults";
+  for (const auto& [dtype, type, rows] :
+       {std::tuple{DType::f16, "f16", 2}, {DType::bf16, "bf16", 8}}) {
+    const std::int64_t most = rows == 2 ? 4104 : 3080;
+    const std::vector<std::int64_t> widths = {64, 1096, 40, most, 24, 2048, 16, 8, 32, 72, 13};
+    std::string inputs = str("%x0: ", type, "[", rows, ", 64]"), body;
+    std::vector<HostTensor> values = {random_tensor(dtype, {rows, 64}, random_source, -1, 1)};
+    for (std::size_t k = 0; k + 1 < widths.size(); ++k) {
+      const std::int64_t from = widths[k], to = widths[k + 1];
+      inputs += str(", %w", k, ": ", type, "[", to, ", ", from, "]");
+      body += str("  %t", k, " = transpose(%w", k, ") {perm = [1, 0]} : ", type, "[", from, ", ",
+                  to, "]\n  %m", k, " = matmul(%x", k, ", %t", k, ") : ", type, "[", rows, ", ", to,
+                  "]\n  %x", k + 1, " = neg(%m", k, ") : ", type, "[", rows, ", ", to, "]\n");
+      const double range = 1.7 / std::sqrt(static_cast<double>(from));
+      values.push_back(random_tensor(dtype, {to, from}, random_source, -range, range));
+    }
+    CompileOptions on = for_cuda();
+    on.super_kernel = true;
+    const Result r = check(str("graph main(", inputs, ") -> (", type, "[", rows, ", 13]) {\n", body,
+                               "  return %x", widths.size() - 1, "\n}\n"),
+                           values, dtype == DType::f16 ? 1e-2 : 6e-2, on);
+    for (const program::Launch* launch : launches_of(*r.compiled.program))
+      EXPECT_GE(launch->phase, 0) << program::print(*r.compiled.program, {.constant_data = false});
+  }
+}
+
 TEST(Cuda, GraphsGiveTheInterpretersResults) {
   if (is_inner_run()) GTEST_SKIP() << "the tests themselves run here";
   if (dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL) != nullptr)
     GTEST_SKIP() << "a CUDA driver is there: tests/gpu runs graphs on the device";
   // Calls that run beside each other once more over a driver that runs late and out of order.
   const std::tuple<std::string, std::string, std::string> runs[] = {
-      {"", "CudaOnHost.*", "[  PASSED  ] 5 tests"},
-      {"GEX_FAKE_CUDA_LAZY=1", "CudaOnHost.CallsOfTheLibrary*", "[  PASSED  ] 1 test"}};
+      {"", "CudaOnHost.*", "[  PASSED  ] 8 tests"},
+      {"GEX_FAKE_CUDA_LAZY=1", "CudaOnHost.CallsOfTheLibrary*", "[  PASSED  ] 1 test"},
+      {"GEX_SUPER_KERNEL_RING=0", "CudaOnHost.ADecoderIs*", "[  PASSED  ] 1 test"},
+      {"GEX_REPEAT_LAUNCHES=1", "CudaOnHost.SmallLaunches*:CudaOnHost.ADecoderWith*",
+       "[  PASSED  ] 2 tests"}};
   for (const auto& [mode, filter, passed] : runs) {
     const InnerRun run = run_over_fake_cuda(mode + " GEX_TEST_CUDA_ON_HOST=1", filter);
     EXPECT_EQ(run.status, 0) << mode << run.output;

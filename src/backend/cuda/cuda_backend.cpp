@@ -7,7 +7,9 @@
 #include <utility>
 
 #include "backend/cuda/kernel_text.hpp"
+#include "backend/cuda/merged_launches.hpp"
 #include "backend/cuda/nvrtc.hpp"
+#include "backend/cuda/ring_kernel_text.hpp"
 #include "backend/cuda/step_kernels.hpp"
 #include "backend/cuda/super_kernels.hpp"
 #include "backend/parsed_codes.hpp"
@@ -127,8 +129,9 @@ class CudaBackend final : public Backend {
   }
 
   std::string fingerprint(const Target& target, const CodeOptions&) const override {
+    const std::string ring = ring_options_text();
     return str(target.architecture, ", ", target.multiprocessors, " multiprocessors, NVRTC ",
-               nvrtc_version());
+               nvrtc_version(), ring.empty() ? "" : ", ring ", ring);
   }
 
   LaunchPlan plan(const loop::Kernel& kernel, const Target& target) const override {
@@ -157,7 +160,10 @@ class CudaBackend final : public Backend {
     const Target target = describe(parse_target(program->target));
     const ParsedCodes parsed = parse_codes(*program);
     const std::vector<KernelText> texts = texts_of_codes(*program, parsed, target);
-    const std::vector<MergedLaunch> merged = merged_launches(*program, texts);
+    const std::vector<MergedLaunch> merged =
+        merged_launches(*program, texts, [&](int code, const std::vector<bool>& shared) {
+          return text_of(*program, parsed, code, limits_of(target), shared);
+        });
     const std::vector<SuperKernel> persistent = persistent_kernels(*program, parsed, target);
     const std::vector<bool> alone = launched_alone(*program);
     std::vector<Source> sources;
@@ -171,7 +177,7 @@ class CudaBackend final : public Backend {
         sources.push_back({"merged launches", launch.text.source});
     const std::size_t first_persistent = sources.size();
     for (const SuperKernel& kernel : persistent)
-      sources.push_back({"SuperKernel", kernel.text.source});
+      sources.push_back({"SuperKernel", kernel.text.source, kernel.text.specific});
     sources.push_back({"copy and fill", kStepKernels});
     const std::unique_ptr<ObjectStore> objects =
         options.cache == nullptr ? nullptr : std::make_unique<ObjectStore>(options.cache);
@@ -198,6 +204,7 @@ class CudaBackend final : public Backend {
           .image = cubins[first_persistent + k],
           .entry = persistent[k].text.name,
           .blocks = static_cast<int>(persistent[k].text.grid.constant()),
+          .threads = persistent[k].text.block,
           .shared_bytes = persistent[k].text.shared_bytes.constant()};
     result.executable.step_image = cubins.back();
     result.executable.program = std::move(program);
@@ -245,42 +252,6 @@ class CudaBackend final : public Backend {
       }
     }
     return alone;
-  }
-
-  struct MergedLaunch {
-    const program::Launch* first;
-    KernelText text;
-  };
-
-  static std::vector<MergedLaunch> merged_launches(const program::Program& program,
-                                                   const std::vector<KernelText>& texts) {
-    std::vector<MergedLaunch> merged;
-    std::vector<MergedPart> parts;
-    const program::Launch* first = nullptr;
-    int words = 0;
-    const auto finish = [&] {
-      const bool kernels = !parts.empty() && !parts.front().text->source.empty();
-      if (parts.size() > 1 && kernels) merged.push_back({first, merge(parts)});
-      parts.clear();
-    };
-    for (const program::Segment& segment : program.segments) {
-      for (const program::Step& step : segment.steps) {
-        const auto* launch = std::get_if<program::Launch>(&step.op);
-        if (launch == nullptr || !launch->with_previous) finish();
-        if (launch == nullptr || launch->phase >= 0) continue;
-        if (parts.empty()) {
-          first = launch;
-          words = 0;
-        }
-        // In the order of the parameter block (runtime/recorder.hpp).
-        const int grid_word = static_cast<int>(launch->buffers.size() + launch->dims.size());
-        parts.push_back(
-            {&texts[static_cast<std::size_t>(launch->code)], words, launch->grid, grid_word});
-        words += grid_word + 3;
-      }
-      finish();
-    }
-    return merged;
   }
 
   static std::vector<SuperKernel> persistent_kernels(const program::Program& program,

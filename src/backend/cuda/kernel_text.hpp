@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "backend/backend.hpp"
@@ -32,13 +33,14 @@ struct DeviceLimits {
 };
 
 struct KernelText {
-  std::string name;    // of the extern "C" function
-  std::string source;  // whole translation unit, no includes
-  std::string part;    // declarations, then `run(const i64* words, Blocks block)`
-  int block = 0;       // threads in a block
-  int min_blocks = 0;  // that a multiprocessor must be able to hold; 0: any number
-  int cluster = 1;     // blocks of a cluster
-  bool waits = false;  // for the kernel before it: DeviceLimits::dependent_launch
+  std::string name;       // of the extern "C" function
+  std::string source;     // whole translation unit, no includes
+  std::string part;       // declarations, then `run(const i64* words, Blocks block)`
+  int block = 0;          // threads in a block
+  int min_blocks = 0;     // that a multiprocessor must be able to hold; 0: any number
+  int cluster = 1;        // blocks of a cluster
+  bool specific = false;  // Source::specific
+  bool waits = false;     // for the kernel before it: DeviceLimits::dependent_launch
   // `part` also defines `prepare(words, block, Requested&)`, which reads only memory that no kernel
   // writes and so may run before the wait; its `run` takes the requested values.
   bool prepares = false;
@@ -78,6 +80,12 @@ struct MergedPart {
   int first_word = 0;  // from the words of the first part
   Dim grid;            // read from word `grid_word` where it is not a constant
   int grid_word = 0;
+  // Not a part with blocks of its own: every block of the parts that read its result runs it first
+  // (Launch::recomputed). The result, at this position of its buffers, is in shared memory.
+  int result = -1;
+  std::int64_t result_bytes = 0;
+  // Buffers of this part that are results of repeated parts: position, and which part.
+  std::vector<std::pair<int, std::size_t>> repeated;
 };
 // Limit on the static shared memory of a part: a kernel may have 48 KiB.
 inline constexpr std::int64_t kMostStaticBytes = 48 * 1024 / kMostMergedParts;

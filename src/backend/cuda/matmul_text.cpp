@@ -123,7 +123,7 @@ GEX_FN void stream_f32(Product& task, Blocks block, float* x) {
 }
 )cuda";
 
-// Whether the operands can be loaded with 16-byte loads.
+// Whether the operands can be loaded with 16-byte loads, and how those of A are.
 constexpr std::string_view kAligned = R"cuda(
 GEX_FN bool aligned_left(const Product& p) {
   const Sizes& s = p.size;
@@ -142,6 +142,11 @@ GEX_FN bool aligned_right(const Product& p) {
   const i64 line = kRightByDepth ? s.b[3] : s.b[2], along = kRightByDepth ? s.depth : s.cols;
   const bool contiguous = (kRightByDepth ? s.b[2] : s.b[3]) == 1;
   return kRightComputed || (contiguous && ((i64)p.b.memory() | (2 * (line | s.b[0] | s.b[1] | along))) % 16 == 0);
+}
+// 16 bytes of A, which is in global memory or already in shared memory.
+GEX_FN void stage_piece(unsigned short* to, const unsigned short* from) {
+  if (kLeftShared) *(uint4*)to = *(const uint4*)from;
+  else copy_async(shared_address(to), from, true);
 }
 )cuda";
 
@@ -254,7 +259,8 @@ struct MmaPlan {
   bool left_by_depth = false, right_by_depth = false, computed = false;
   bool waits = false;  // waits only before it reads A, after the first columns of B were requested
   int multiprocessors = 0;
-  int stream_columns = 16;  // of a tile
+  int stream_columns = 16;   // of a tile
+  bool left_shared = false;  // A is in shared memory (AttachedKernels::exchanged)
 
   static constexpr std::int64_t kStreamRows = 16, kStreamBytes = 110 * 1024, kJoinBytes = 16384;
 
@@ -482,6 +488,7 @@ void declare_mma(ProblemText& out, const problems::MatmulProblem& p, const MmaPl
   out.constant("kRightComputed", problems::contains(p.computed, 1) ? 1 : 0);
   out.constant("kStreamColumns", plan.stream_columns);
   out.constant("kWaitsForLeft", plan.waits ? 1 : 0);
+  out.constant("kLeftShared", plan.left_shared ? 1 : 0);
   out.text += kAligned;
   out.text += mma_tile_text();
   if (plan.stream) {
@@ -503,6 +510,7 @@ KernelText matmul_text(const problems::MatmulProblem& problem, const AttachedKer
   const Dim work = batches * tiles(dims);
   MmaPlan plan = mma_plan(problem, dims, limits);
   plan.waits = plan.stream && limits.dependent_launch && attached.constant_right;
+  plan.left_shared = !attached.exchanged.empty() && attached.exchanged.front();
   if (const auto bytes = f32_stream_bytes(problem, dims)) {
     out.text += kStreamF32;
     body +=

@@ -24,6 +24,42 @@ std::string run(const KernelText& text, const std::string& space, const std::str
              ");\n");
 }
 
+// The condition that the block belongs to a part that reads the result of part `number`.
+std::string readers_of(std::span<const MergedPart> parts, std::size_t number) {
+  std::string text;
+  for (std::size_t p = 0; p < parts.size(); ++p)
+    for (const auto& [position, which] : parts[p].repeated)
+      if (which == number) {
+        text += str(text.empty() ? "" : " || ", "part == ", p);
+        break;
+      }
+  return text;
+}
+
+std::string copied_words(const MergedPart& part, const std::string& name) {
+  return str("      i64 ", name, "[", part.text->words,
+             "];\n#pragma unroll\n      for (int i = 0; i < ", part.text->words, "; ++i) ", name,
+             "[i] = words[", part.first_word, " + i];\n");
+}
+
+// Runs the part in the blocks that read its result.
+std::string repeat(const MergedPart& part, std::size_t number, const std::string& space,
+                   const std::string& readers) {
+  return str("    __shared__ __align__(16) unsigned char repeated", number, "[", part.result_bytes,
+             "];\n    if (", readers, ") {\n", copied_words(part, "own"), "      own[", part.result,
+             "] = (i64)repeated", number, ";\n      ", space,
+             "::run(own, Blocks{0, 1});\n      __syncthreads();\n    }\n");
+}
+
+// The words of a part with the places of repeated results.
+std::string patched(const MergedPart& part) {
+  if (part.repeated.empty()) return {};
+  std::string text = copied_words(part, "patched");
+  for (const auto& [position, which] : part.repeated)
+    text += str("      patched[", position, "] = (i64)repeated", which, ";\n");
+  return text;
+}
+
 // Writes the parts of a merged kernel, each distinct text once, in a namespace of its own.
 class Merging {
  public:
@@ -81,6 +117,10 @@ KernelText merge(std::span<const MergedPart> parts) {
   for (std::size_t p = 0; p < parts.size(); ++p) {
     const MergedPart& part = parts[p];
     const std::string space = merging.space_of(*part.text);
+    if (part.result >= 0) {
+      compute += repeat(part, p, space, readers_of(parts, p));
+      continue;
+    }
     const std::string words = str("words + ", part.first_word);
     const std::string count = part.grid.is_const()
                                   ? str(part.grid.constant(), "ll")
@@ -90,7 +130,8 @@ KernelText merge(std::span<const MergedPart> parts) {
                 ";\n    else block.index -= block.count;\n  }\n");
     if (part.text->prepares)
       prepare += str("    if (part == ", p, ") {\n", prepared(*part.text, space, words), "    }\n");
-    compute += str("    if (part == ", p, ") {\n", run(*part.text, space, words), "    }\n");
+    compute += str("    if (part == ", p, ") {\n", patched(part),
+                   run(*part.text, space, part.repeated.empty() ? words : "patched"), "    }\n");
   }
   for (const MergedPart& part : parts) add_limits(out, part);
   std::string body = "  Blocks block = {blockIdx.x, 0};\n  int part = -1;\n" + find;

@@ -284,7 +284,7 @@ GEX_FN void stream_stage(const Product& task, Half* x, int pitch) {
     const Half* from = task.a.memory() + task.a_first;
     for (int r = 0; r < (int)s.rows; ++r, from += s.a[2])
       for (int e = thread; e < pieces; e += 256)
-        copy_async(shared_address(x + r * pitch + e * 8), from + e * 8, true);
+        stage_piece(x + r * pitch + e * 8, from + e * 8);
     wait_all_copies();
   }
   __syncthreads();

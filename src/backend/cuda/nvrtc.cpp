@@ -114,7 +114,7 @@ std::vector<Cubin> compile_cubins(const std::vector<Source>& sources,
     for (std::size_t i = next++; i < distinct.size(); i = next++) {
       try {
         const std::size_t k = distinct[i];
-        cubins[k] = compiled(sources[k], architecture, objects);
+        cubins[k] = compiled(sources[k], architecture + (sources[k].specific ? "a" : ""), objects);
       } catch (const Error&) {
         const std::lock_guard lock(mutex);
         if (!failure) failure = std::current_exception();

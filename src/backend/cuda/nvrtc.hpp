@@ -15,6 +15,8 @@ namespace gex::backend::cuda {
 struct Source {
   std::string name;  // for messages
   std::string text;
+  // Uses features of this architecture alone: compiled for "sm_90a" instead of "sm_90".
+  bool specific = false;
 };
 
 // One cubin for each source, in order; equal texts are compiled once, several at a time. `objects`

@@ -107,6 +107,9 @@ GEX_FN void end_phase(u32* counter) {
   __syncthreads();
   if (threadIdx.x == 0) add_release(counter);
 }
+)cuda";
+
+constexpr std::string_view kPhaseTable = R"cuda(
 GEX_FN void wait_for_phase(const u32* counter) {
   int waits = 0;
   if (threadIdx.x == 0)
@@ -224,6 +227,7 @@ GEX_FN float plain_product(const ProductTask& task, int row, int col) {
 }  // namespace
 
 std::string_view exchange_text() { return kExchange; }
+std::string_view phase_table_text() { return kPhaseTable; }
 std::string_view phase_products_text() { return kPhaseProducts; }
 
 }  // namespace gex::backend::cuda

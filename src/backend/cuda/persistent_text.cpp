@@ -32,9 +32,9 @@ class PersistentWriter {
     out.block = 256;
     out.grid = limits_.multiprocessors;
     out.shared_bytes = all_bytes_;
-    out.source = str(prelude(), exchange_text(), phase_products_text(), spaces_, functions_,
-                     "__constant__ PhaseEntry kPhases[", phases_.size(), "] = {\n", table, "};\n",
-                     product_function(), kernel());
+    out.source = str(prelude(), exchange_text(), phase_table_text(), phase_products_text(), spaces_,
+                     functions_, "__constant__ PhaseEntry kPhases[", phases_.size(), "] = {\n",
+                     table, "};\n", product_function(), kernel());
     return out;
   }
 

@@ -34,6 +34,8 @@ struct PhasePart {
 struct Phase {
   std::vector<PhasePart> parts;  // run concurrently
   int after = -1;                // index of the phase that must have ended in all blocks
+  // Indices of the phases that must have ended in all blocks that have work in them.
+  std::vector<int> waits_for;
   // Launch::recomputed: runs in every block before its part; its result is in shared memory.
   struct Local {
     PhasePart part;

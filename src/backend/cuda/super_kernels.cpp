@@ -1,10 +1,13 @@
 #include "backend/cuda/super_kernels.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <memory>
+#include <set>
 
 #include "backend/cuda/persistent_text.hpp"
+#include "backend/cuda/ring_kernel_text.hpp"
 #include "base/error.hpp"
 
 namespace gex::backend::cuda {
@@ -36,16 +39,21 @@ class PhaseList {
       return;
     }
     const auto number = static_cast<std::size_t>(launch.phase);
-    if (phases_.size() <= number) phases_.resize(number + 1);
+    if (phases_.size() <= number) {
+      phases_.resize(number + 1);
+      launches_of_.resize(number + 1);
+    }
     Phase& phase = phases_[number];
     phase.after = std::max(phase.after, launch.after_phase);
     phase.parts.push_back(std::move(part));
+    launches_of_[number].push_back(&launch);
     read_local(launch, phase);
   }
 
-  // Products are phases of their own, in which every block computes at most one of them.
-  std::vector<Phase> phases(int blocks) const {
+  // Products are phases of their own, of at most this many blocks.
+  std::vector<Phase> phases(std::int64_t blocks) {
     std::vector<Phase> out;
+    accesses_.clear();
     std::vector<int> last_of;  // by phase of the Program
     for (const Phase& phase : phases_) {
       const auto begin = out.size();
@@ -56,7 +64,7 @@ class PhaseList {
           if (part.text->product.has_value() != products) continue;
           const bool fits = out.size() > begin &&
                             out.back().parts.front().text->product.has_value() == products &&
-                            (!products || used + part.grid <= blocks);
+                            (!products || part.grid <= blocks - used);
           if (!fits) {
             Phase& next = out.emplace_back();
             next.after = phase.after < 0 ? -1 : last_of[static_cast<std::size_t>(phase.after)];
@@ -66,12 +74,15 @@ class PhaseList {
           }
           used += part.grid;
           out.back().parts.push_back(part);
+          add_accesses(*launches_of_[static_cast<std::size_t>(&phase - phases_.data())][i],
+                       static_cast<int>(out.size()) - 1);
           for (std::size_t l = 0; l < phase.locals.size(); ++l)
             out.back().locals[l].read_by.push_back(phase.locals[l].read_by[i]);
         }
       }
       last_of.push_back(static_cast<int>(out.size()) - 1);
     }
+    order(out);
     return out;
   }
 
@@ -140,8 +151,47 @@ class PhaseList {
     }
   }
 
+  // Memory that phases share other than as exchanged values.
+  void add_accesses(const Launch& launch, int phase) {
+    for (std::size_t p = 0; p < launch.buffers.size(); ++p) {
+      const BufferId id = launch.buffers[p];
+      if (!desc(id).exchanged && !results_.contains(id))
+        accesses_[program::root_of(program_, id)].push_back({phase, launch.writes[p]});
+    }
+  }
+
+  // Sets Phase::waits_for to the earlier phases that access the same memory, without those that one
+  // of them waits for itself.
+  void order(std::vector<Phase>& phases) const {
+    std::vector<std::set<int>> before(phases.size());  // all phases that have ended
+    for (std::size_t p = 0; p < phases.size(); ++p) {
+      std::set<int> conflicts;
+      for (const auto& [root, accesses] : accesses_)
+        for (const Access& mine : accesses)
+          for (const Access& other : accesses)
+            if (mine.phase == static_cast<int>(p) && other.phase < mine.phase &&
+                (mine.write || other.write))
+              conflicts.insert(other.phase);
+      for (int other : conflicts) {
+        before[p].insert(other);
+        before[p].merge(std::set(before[static_cast<std::size_t>(other)]));
+      }
+      for (int other : conflicts)
+        if (std::none_of(conflicts.begin(), conflicts.end(), [&](int later) {
+              return before[static_cast<std::size_t>(later)].contains(other);
+            }))
+          phases[p].waits_for.push_back(other);
+    }
+  }
+
+  struct Access {
+    int phase;
+    bool write;
+  };
   const program::Program& program_;
   const PhaseText& text_of_;
+  std::map<BufferId, std::vector<Access>> accesses_;     // by root
+  std::vector<std::vector<const Launch*>> launches_of_;  // by phase of the Program
   std::map<std::pair<int, std::vector<bool>>, std::unique_ptr<KernelText>> texts_;
   std::map<BufferId, Phase::Local> results_;  // of repeated launches
   std::vector<Phase> phases_;
@@ -157,6 +207,8 @@ bool begins(const program::Step* before, const Launch& launch) {
 
 std::vector<SuperKernel> super_kernels(const program::Program& program, const DeviceLimits& limits,
                                        const PhaseText& text_of) {
+  constexpr std::int64_t kAnyBlocks = std::numeric_limits<std::int64_t>::max();
+  const RingOptions ring = ring_options();
   std::vector<SuperKernel> kernels;
   for (const program::Segment& segment : program.segments) {
     for (std::size_t i = 0; i < segment.steps.size(); ++i) {
@@ -171,7 +223,11 @@ std::vector<SuperKernel> super_kernels(const program::Program& program, const De
         if (launch == nullptr || launch->phase < 0) break;
         list.add(*launch);
       }
-      kernels.push_back({first, persistent_kernel(list.phases(limits.multiprocessors), limits)});
+      std::optional<KernelText> kernel;
+      if (ring.enabled && has_bulk_copies(limits))
+        kernel = ring_kernel(list.phases(kAnyBlocks), limits, ring);
+      if (!kernel) kernel = persistent_kernel(list.phases(limits.multiprocessors), limits);
+      kernels.push_back({first, *std::move(kernel)});
     }
   }
   return kernels;

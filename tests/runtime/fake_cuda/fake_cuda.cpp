@@ -6,8 +6,9 @@
 // thread, captured streams collect functions. With GEX_FAKE_CUDA_LAZY=1 nothing runs before
 // somebody waits, and then streams made later run first as far as events allow: steps that lack one
 // go wrong. Libraries of kernels stay in GEX_FAKE_CUDA_FOLDER, if it is set, for later processes;
-// with GEX_FAKE_NO_NVRTC=1 nothing can be compiled. With GEX_FAKE_CUDA_IDLE=1 nothing is compiled,
-// launched or copied, so that what is left of a call is the host's own time.
+// GEX_FAKE_CUDA_SOURCES is a folder for the CUDA text of what is compiled; with GEX_FAKE_NO_NVRTC=1
+// nothing can be compiled. With GEX_FAKE_CUDA_IDLE=1 nothing is compiled, launched or copied, so
+// that what is left of a call is the host's own time.
 
 #include <dlfcn.h>
 #include <elf.h>
@@ -580,6 +581,8 @@ int nvrtcDestroyProgram(Program** program) { return delete *program, 0; }
 int nvrtcCompileProgram(Program* program, int, const char* const*) {
   if (is_idle()) return program->image = "idle", 0;
   const std::string text = host_text(program->source);
+  if (const char* folder = getenv("GEX_FAKE_CUDA_SOURCES"))
+    keep(std::string(folder) + "/" + name_of(program->source) + ".cu", program->source);
   const char* cache = getenv("GEX_FAKE_CUDA_CACHE");
   const std::string kept = cache == nullptr ? "" : std::string(cache) + "/" + name_of(text) + ".so";
   if (cache != nullptr && access(kept.c_str(), R_OK) == 0) {

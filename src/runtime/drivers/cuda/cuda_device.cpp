@@ -282,6 +282,7 @@ void CudaRecorder::launch(const LaunchOp& op) {
   }
   if (const auto found = loaded_.persistent.find(out.function); found != loaded_.persistent.end()) {
     out.blocks = found->second.blocks;
+    out.block = found->second.threads;
     out.gear_shared = found->second.shared_bytes;
   }
   if (out.matmul && launch.with_previous) return add_beside_previous(std::move(out));

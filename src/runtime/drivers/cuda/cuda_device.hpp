@@ -135,7 +135,7 @@ struct CudaLoaded final : Loaded {
   std::unordered_map<const program::Launch*, Function> merged;  // by the first of the launches
   // Persistent kernels among them.
   struct Persistent {
-    int blocks = 0;
+    int blocks = 0, threads = 0;
     std::int64_t shared_bytes = 0;
   };
   std::unordered_map<Function, Persistent> persistent;

@@ -52,7 +52,7 @@ CudaLoaded::CudaLoaded(CudaDevice& the_device, const program::Executable& execut
             "finding a merged kernel in its image");
     merged.emplace(launch, function);
     if (code.waits) waiting.insert(function);
-    if (code.blocks > 0) persistent[function] = {code.blocks, code.shared_bytes};
+    if (code.blocks > 0) persistent[function] = {code.blocks, code.threads, code.shared_bytes};
   }
   if (executable.step_image != nullptr) {
     const Module module = load(*executable.step_image);
