@@ -41,7 +41,8 @@ class GraphRecording final : public Recording {
 
   ~GraphRecording() override {
     device_.make_current();
-    for (auto& [queue, graphs] : by_queue_) destroy(graphs);
+    for (auto* all : {&by_queue_, &traced_})
+      for (auto& [queue, graphs] : *all) destroy(graphs);
   }
 
   void replay(Queue& queue, const Replay& replay) override {
@@ -51,7 +52,7 @@ class GraphRecording final : public Recording {
     cuda.reserve_block(words_);
     cuda.upload(replay.block, ops_.front().word, ops_.back().end_word);
     if (replay.trace != nullptr && !cuda.is_recorded()) {
-      device_.issue_traced(ops_, replay, cuda);
+      replay_traced(cuda, replay);
       count(ops_, replay.block, *replay.tally);
       return;
     }
@@ -60,17 +61,16 @@ class GraphRecording final : public Recording {
       count(ops_, replay.block, *replay.tally);
       return;
     }
-    Graphs& graphs = graphs_for(cuda);
-    const bool valid =
-        graphs.made && graphs.block == cuda.block() && same_addresses(graphs, replay.block);
+    Graphs& graphs = graphs_for(by_queue_, cuda);
+    const bool valid = is_valid(graphs, cuda, replay.block);
     if (!valid && has_captured_library()) {
       // Libraries initialise on first use, which is not allowed during a capture: this call runs
-      // uncaptured, and the next one makes the graphs.
+      // uncaptured, and the next one uses the graphs that are made after it.
       device_.issue_all(ops_, replay, cuda);
-      capture(graphs, cuda, replay);
+      capture(graphs, cuda, replay, false);
     } else {
-      if (!valid) capture(graphs, cuda, replay);
-      launch(graphs, cuda, replay);
+      if (!valid) capture(graphs, cuda, replay, false);
+      for (const StepRange& range : ranges_) launch(range, graphs, cuda, replay, {});
     }
     count(ops_, replay.block, *replay.tally);
   }
@@ -80,30 +80,60 @@ class GraphRecording final : public Recording {
   struct Graphs {
     bool made = false;
     DevicePtr block = 0;
-    std::vector<GraphExec> execs;             // by range; null where not captured
+    std::vector<GraphExec> execs;                   // by range; null where not captured
+    std::vector<std::unique_ptr<StepTimes>> times;  // by range; null if not traced
     std::vector<std::int64_t> library_words;  // addresses that library calls were captured with
   };
 
-  void launch(const Graphs& graphs, CudaQueue& queue, const Replay& replay) {
-    for (std::size_t p = 0; p < ranges_.size(); ++p) {
-      if (!ranges_[p].captured) {
-        replay.tally->single_launches += num_steps(steps_of(ranges_[p]));
-        device_.issue_run(steps_of(ranges_[p]), replay.block, queue, queue.stream(), false);
-      } else if (graphs.execs[p] != nullptr) {
-        ++replay.tally->graph_launches;
-        check(device_.api(), device_.api().graph_launch(graphs.execs[p], queue.stream()),
-              "launching a graph");
-      }
+  using ByQueue = std::map<std::uint64_t, Graphs>;
+
+  void launch(const StepRange& range, const Graphs& graphs, CudaQueue& queue, const Replay& replay,
+              CudaDevice::Mode mode) {
+    const auto number = static_cast<std::size_t>(&range - ranges_.data());
+    if (!range.captured) {
+      replay.tally->single_launches += num_steps(steps_of(range));
+      device_.issue_run(steps_of(range), replay.block, queue, queue.stream(), mode);
+    } else if (graphs.execs[number] != nullptr) {
+      ++replay.tally->graph_launches;
+      check(device_.api(), device_.api().graph_launch(graphs.execs[number], queue.stream()),
+            "launching a graph");
     }
+  }
+
+  // By graphs of its own, which have events beside the steps.
+  void replay_traced(CudaQueue& queue, const Replay& replay) {
+    Graphs& graphs = graphs_for(traced_, queue);
+    if (!is_valid(graphs, queue, replay.block)) {
+      if (has_captured_library()) {  // as in replay()
+        device_.issue_traced(ops_, replay, queue);
+        return capture(graphs, queue, replay, true);
+      }
+      capture(graphs, queue, replay, true);
+    }
+    TracedCall call(device_.api(), queue.stream(), *replay.trace);
+    std::vector<std::unique_ptr<StepTimes>> single;
+    for (const StepRange& range : ranges_) {
+      if (!range.captured) single.push_back(std::make_unique<StepTimes>(device_.api(), false));
+      launch(range, graphs, queue, replay,
+             {.times = range.captured ? nullptr : single.back().get()});
+    }
+    call.wait();
+    for (std::size_t k = 0; k < ranges_.size(); ++k)
+      if (graphs.execs[k] != nullptr) call.give(*graphs.times[k]);
+    for (const auto& times : single) call.give(*times);
+  }
+
+  bool is_valid(const Graphs& graphs, const CudaQueue& queue, const std::int64_t* block) const {
+    return graphs.made && graphs.block == queue.block() && same_addresses(graphs, block);
   }
 
   std::span<const CudaOp> steps_of(const StepRange& range) const {
     return std::span(ops_).subspan(range.first, range.last - range.first);
   }
 
-  Graphs& graphs_for(CudaQueue& queue) {
+  Graphs& graphs_for(ByQueue& all, CudaQueue& queue) {
     const std::lock_guard lock(mutex_);
-    return by_queue_[queue.number()];
+    return all[queue.number()];
   }
 
   bool has_captured_library() const {
@@ -129,10 +159,13 @@ class GraphRecording final : public Recording {
     graphs = {};
   }
 
-  void capture(Graphs& graphs, CudaQueue& queue, const Replay& replay) {
+  void capture(Graphs& graphs, CudaQueue& queue, const Replay& replay, bool traced) {
     destroy(graphs);
     for (const StepRange& range : ranges_) {
-      graphs.execs.push_back(range.captured ? capture_range(range, queue, replay.block) : nullptr);
+      graphs.times.push_back(traced ? std::make_unique<StepTimes>(device_.api(), true) : nullptr);
+      const CudaDevice::Mode mode = {.at_gear = true, .times = graphs.times.back().get()};
+      graphs.execs.push_back(range.captured ? capture_range(range, queue, replay.block, mode)
+                                            : nullptr);
       if (graphs.execs.back() != nullptr) ++replay.tally->recordings;
     }
     for (const CudaOp& op : ops_)
@@ -148,13 +181,14 @@ class GraphRecording final : public Recording {
     return op.gear_grid <= 0;
   }
 
-  GraphExec capture_range(const StepRange& range, CudaQueue& queue, const std::int64_t* block) {
+  GraphExec capture_range(const StepRange& range, CudaQueue& queue, const std::int64_t* block,
+                          CudaDevice::Mode mode) {
     const DriverApi& api = device_.api();
     if (std::ranges::all_of(steps_of(range), does_nothing)) return nullptr;
     check(api, api.capture_begin(queue.capture_stream(), kCaptureRelaxed), "beginning a capture");
     Graph graph = nullptr;
     try {
-      device_.issue_run(steps_of(range), block, queue, queue.capture_stream(), true);
+      device_.issue_run(steps_of(range), block, queue, queue.capture_stream(), mode);
     } catch (const Error&) {
       // The stream must leave capture mode, or it would be unusable.
       api.capture_end(queue.capture_stream(), &graph);
@@ -174,7 +208,7 @@ class GraphRecording final : public Recording {
   const std::vector<StepRange> ranges_;
   const int words_;
   std::mutex mutex_;
-  std::map<std::uint64_t, Graphs> by_queue_;
+  ByQueue by_queue_, traced_;
 };
 
 }  // namespace
