@@ -14,15 +14,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from plots import draw, figure
 from results import RESULTS, load
 
 ORIGIN = ("date", "commit", "machine", "command")
-
-
-def figure(value: float | None) -> str:
-    if value is None:
-        return ""
-    return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.3g}"
 
 
 def ratio(row: dict[str, Any], ours: str, peer: str, smaller: bool) -> str:
@@ -44,7 +39,7 @@ def table(entry: dict[str, Any]) -> list[str]:
     peers = [c for c in entry.get("peers", []) if c in columns]
     limits = any("limit" in row for row in rows)
     own = [f for f in ("date", "commit") if common(rows, f) is None]
-    heads = [entry["what"], *columns, *[f"over {p}" for p in peers]]
+    heads = [f"{entry['what']} ({entry['unit']})", *columns, *[f"over {p}" for p in peers]]
     heads += [f"limit ({entry.get('limit')})"] * limits + own
     lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     notes: list[str] = []
@@ -69,7 +64,9 @@ def table(entry: dict[str, Any]) -> list[str]:
 
 def section(key: str, entry: dict[str, Any]) -> list[str]:
     rows = entry["rows"]
+    better = "less" if entry.get("smaller_is_better", True) else "more"
     lines = [f"## {entry['title']}", "", entry["about"], ""]
+    lines.append(f"- figures: {entry['unit']}; {better} is better")
     for field in ORIGIN:
         value = common(rows, field)
         if value is not None:
@@ -125,43 +122,6 @@ def is_current(path: Path, entry: dict[str, Any]) -> bool:
     return path.is_file() and text_of_png(path).get("gex-data") == digest(entry)
 
 
-def draw(path: Path, entry: dict[str, Any]) -> None:
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    rows, columns = entry["rows"], entry["columns"]
-    height = 0.8 / len(columns)
-    size = (8, 1.4 + 0.22 * len(rows) * max(2, len(columns)))
-    drawing, axes = pyplot.subplots(figsize=size, layout="constrained")
-    for k, column in enumerate(columns):
-        places = [i + k * height for i, row in enumerate(rows) if column in row["values"]]
-        values = [row["values"][column] for row in rows if column in row["values"]]
-        axes.barh(places, values, height * 0.92, label=column)
-    for i, row in enumerate(rows):
-        if "limit" in row:
-            label = f"limit ({entry['limit']})" if row is first_with_limit(rows) else None
-            ends = (i - height / 2, i + 0.8 - height / 2)
-            axes.plot([row["limit"]] * 2, ends, color="black", label=label)
-    if entry.get("log", False):
-        axes.set_xscale("log")
-    axes.set_yticks([i + 0.4 - height / 2 for i in range(len(rows))], [r["name"] for r in rows])
-    axes.invert_yaxis()
-    better = "less" if entry.get("smaller_is_better", True) else "more"
-    axes.set_xlabel(f"{entry['unit']} ({better} is better)")
-    axes.set_title(entry["title"])
-    if len(columns) > 1 or first_with_limit(rows):
-        axes.legend(fontsize="small")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    drawing.savefig(path, dpi=90, metadata={"gex-data": digest(entry), "Software": None})
-    pyplot.close(drawing)
-
-
-def first_with_limit(rows: list[dict[str, Any]]) -> dict[str, Any] | None:
-    return next((row for row in rows if "limit" in row), None)
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--results", type=Path, default=RESULTS)
@@ -185,7 +145,8 @@ def main() -> int:
     if not arguments.text:
         try:
             for key in old:
-                draw(plots / f"{key}.png", results["subjects"][key])
+                entry = results["subjects"][key]
+                draw(plots / f"{key}.png", entry, {"gex-data": digest(entry)})
         except ModuleNotFoundError as error:
             print(f"page: the plots of {', '.join(old)} are old: {error}; pip install matplotlib")
             return 1

@@ -80,7 +80,7 @@ gex_layer(compile "(compile|cache)/" NEEDS emit options lower backend store boun
           execute runtime program problems target base)
 gex_layer(deploy "deploy/build/" WITH model_files
           NEEDS compile backend store bounds codes files runtime program nvidia target base)
-gex_layer(report "report/" NEEDS compile backend plan loop problems program runtime types base)
+gex_layer(report "report/" NEEDS compile backend plan loop problems program runtime nvidia target types base)
 gex_layer(fx "frontend/fx/" NEEDS ops ir types base)
 gex_layer(onnx "frontend/onnx/" NEEDS compile execute interp ops ir types runtime base)
 

@@ -7,6 +7,7 @@
 #include <optional>
 #include <thread>
 
+#include "base/activity.hpp"
 #include "base/error.hpp"
 #include "commands.hpp"
 #include "compile/execute.hpp"
@@ -86,7 +87,10 @@ Subject subject_of(const Arguments& arguments) {
   const auto start = Clock::now();
   const UserOptions options = user_options(arguments);
   subject.device = open_target(options.compile.target);
-  subject.compiled = compile(std::move(graph), cached(options.compile));
+  {
+    const Activity activity(str("compiling ", arguments.file()));
+    subject.compiled = compile(std::move(graph), cached(options.compile));
+  }
   subject.prepare_seconds = seconds_since(start);
   subject.session = std::make_unique<runtime::Session>(subject.compiled.executable, options.session,
                                                        subject.compiled.specialiser);
@@ -204,8 +208,10 @@ int run(const Arguments& arguments) {
   // Static code is compiled in the background after a few calls: half of the time is warm-up for
   // it.
   if (calls == 0) measure(subject, clients, 0, seconds / 2, static_cast<int>(threads));
-  if (calls == 0 && !subject.model && user_options(arguments).compile.autotune)
+  if (calls == 0 && !subject.model && user_options(arguments).compile.autotune) {
+    const Activity activity(str("tuning ", arguments.file()));
     runtime::wait_for_background();
+  }
   const Measured measured = measure(subject, clients, calls, seconds, static_cast<int>(threads));
   if (arguments.has("--json"))
     print_json(subject, measured, first_call, clients, threads);

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "backend/cuda/cuda_backend.hpp"
+#include "base/activity.hpp"
 #include "base/error.hpp"
 #include "commands.hpp"
 #include "compile/index_checks.hpp"
@@ -192,11 +193,14 @@ int run(const Arguments& arguments) {
   save.levels = levels_of(arguments);
   choose_gpu(arguments);
   save.key = key_given(arguments);
+  auto activity = std::make_unique<Activity>(str("compiling ", path));
   const std::vector<Built> built = build_all(arguments, path);
   std::vector<deploy::NewModel> models;
   for (const Built& model : built)
     models.push_back({&model.compiled, model.metadata, model.updatable});
+  Activity::note("code for each instruction set, and the file");
   const deploy::SaveReport report = deploy::save_models(models, save, path);
+  activity.reset();
   if (!report.unproven.empty())
     std::cerr << "gex: note: " << path << " loads with --trust only: " << report.unproven.front()
               << "\n";

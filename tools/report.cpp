@@ -50,8 +50,7 @@ std::string model_of(const Arguments& arguments) {
   };
   facts.reuse_memory = run.reuse_memory;
   facts.fast_math = run.compiled.fast_math;
-  facts.trace = std::move(run.kept->fastest);
-  facts.call_times = std::move(run.kept->times);
+  facts.traced = std::move(run.kept);
   facts.captures = run.session->captures();
   facts.tuned = run.session->findings();
   facts.machine_code = !arguments.has("--no-assembly");

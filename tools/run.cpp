@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <iostream>
 
+#include "base/activity.hpp"
 #include "base/error.hpp"
 #include "commands.hpp"
 #include "compile/execute.hpp"
@@ -46,8 +47,10 @@ std::vector<HostTensor> run_compiled(std::unique_ptr<Graph> graph, const Argumen
   const UserOptions options = user_options(arguments);
   const auto device = open_target(options.compile.target);
   if (options.api.check_indices) add_index_checks(*graph);
+  auto activity = std::make_unique<Activity>(str("compiling ", arguments.file()));
   const Compiled compiled =
       compile(std::move(graph), options.api.cache ? cached(options.compile) : options.compile);
+  activity.reset();
   runtime::Session session(compiled.executable, options.session, compiled.specialiser);
   runtime::RunControl control;
   if (const auto seconds = arguments.integer("--timeout")) {

@@ -2,6 +2,7 @@
 
 #include <chrono>
 
+#include "base/activity.hpp"
 #include "base/error.hpp"
 #include "compile/execute.hpp"
 #include "compiling.hpp"
@@ -39,6 +40,7 @@ TracedRun traced_run(const Arguments& arguments) {
     run.first_call.push_back({std::move(name), std::chrono::duration<double>(now - last).count()});
     last = now;
   };
+  const Activity activity(str("compiling and running ", arguments.file()));
   auto graph = read_graph(arguments.file());
   phase("read");
   run.name = graph->name();
@@ -55,10 +57,12 @@ TracedRun traced_run(const Arguments& arguments) {
   phase("session");
   execute(*run.session, inputs);
   phase("run");
+  Activity::note("code for these sizes");
   // Static code for these sizes is compiled in the background after a few calls.
   for (std::int64_t k = 0; k < std::max<std::int64_t>(calls, 4); ++k) execute(*run.session, inputs);
   runtime::wait_for_background();
   const auto keeper = std::make_shared<report::TraceKeeper>();
+  Activity::note(str(calls, " traced calls"));
   {
     const TraceScope scope(keeper);
     for (std::int64_t k = 0; k < calls; ++k) execute(*run.session, inputs);

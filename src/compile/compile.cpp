@@ -12,6 +12,7 @@
 #include <unordered_map>
 
 #include "backend/backend.hpp"
+#include "base/activity.hpp"
 #include "base/log.hpp"
 #include "cache/program_cache.hpp"
 #include "cache/store.hpp"
@@ -45,7 +46,7 @@ using Clock = std::chrono::steady_clock;
 
 class StageTimer {
  public:
-  explicit StageTimer(CompileReport& report) : report_(report) {}
+  explicit StageTimer(CompileReport& report) : report_(report) { Activity::note("passes"); }
   void done(std::string stage) {
     auto now = Clock::now();
     report_.seconds.push_back(
@@ -184,6 +185,7 @@ void finish(program::Program program, const CompileOptions& options, Compiled& c
             StageTimer& timer) {
   compiled.program = std::make_shared<const program::Program>(std::move(program));
   const Target target = parse_target(compiled.program->target);
+  Activity::note(str("code of ", compiled.program->kernels.size(), " kernels"));
   backend::CompiledCode code =
       backend::backend_for(target.kind).compile(compiled.program, code_options(options));
   compiled.report.generator = std::move(code.generator);
@@ -370,6 +372,7 @@ Compiled compile_graph(std::unique_ptr<Graph> graph, const Signature& signature,
   report.graph_text = print_for_report(*graph);
   NodeNumbers numbers(*graph);
   timer.done("passes");
+  Activity::note("fusion");
 
   CompileOptions with_folded = options;
   compile_detail::FoldedPart folded = compile_detail::fold_frozen(*graph, with_folded.frozen);

@@ -22,8 +22,10 @@ inline constexpr Result kOutOfMemory = 2;
 inline constexpr Result kFirstFault = 700, kLastFault = 719;
 inline constexpr int kAttributeComputeMajor = 75, kAttributeComputeMinor = 76;
 inline constexpr int kAttributeMultiprocessors = 16, kAttributeMaxSharedPerBlock = 97;
+inline constexpr int kAttributeClockKilohertz = 13, kAttributeL2Bytes = 38;
 inline constexpr int kFunctionMaxDynamicShared = 8;
 inline constexpr unsigned kStreamNonBlocking = 1, kEventDisableTiming = 2;
+inline constexpr unsigned kEventRecordExternal = 1;  // a node of the graph that is captured
 inline constexpr int kCaptureRelaxed = 2, kCaptureActive = 1;
 
 // CUlaunchAttribute and CUlaunchConfig.
@@ -49,6 +51,7 @@ struct LaunchConfig {
   X(init, "cuInit", (unsigned flags))                                                            \
   X(device_count, "cuDeviceGetCount", (int* count))                                              \
   X(device_get, "cuDeviceGet", (int* device, int ordinal))                                       \
+  X(device_name, "cuDeviceGetName", (char* name, int bytes, int device))                         \
   X(device_attribute, "cuDeviceGetAttribute", (int* value, int attribute, int device))           \
   X(context_retain, "cuDevicePrimaryCtxRetain", (Context * context, int device))                 \
   X(context_release, "cuDevicePrimaryCtxRelease_v2", (int device))                               \
@@ -63,12 +66,15 @@ struct LaunchConfig {
     (DevicePtr to, const void* from, std::size_t bytes, Stream stream))                          \
   X(copy_to_host_async, "cuMemcpyDtoHAsync_v2",                                                  \
     (void* to, DevicePtr from, std::size_t bytes, Stream stream))                                \
+  X(copy_on_device_async, "cuMemcpyDtoDAsync_v2",                                                \
+    (DevicePtr to, DevicePtr from, std::size_t bytes, Stream stream))                            \
   X(stream_create, "cuStreamCreate", (Stream * stream, unsigned flags))                          \
   X(stream_destroy, "cuStreamDestroy_v2", (Stream stream))                                       \
   X(stream_synchronize, "cuStreamSynchronize", (Stream stream))                                  \
   X(event_create, "cuEventCreate", (Event * event, unsigned flags))                              \
   X(event_destroy, "cuEventDestroy_v2", (Event event))                                           \
   X(event_record, "cuEventRecord", (Event event, Stream stream))                                 \
+  X(event_record_with, "cuEventRecordWithFlags", (Event event, Stream stream, unsigned flags))   \
   X(event_synchronize, "cuEventSynchronize", (Event event))                                      \
   X(event_query, "cuEventQuery", (Event event))                                                  \
   X(event_elapsed, "cuEventElapsedTime", (float* milliseconds, Event from, Event to))            \

@@ -5,6 +5,7 @@
 
 #include "base/error.hpp"
 #include "report/json.hpp"
+#include "target/target.hpp"
 
 namespace gex::report {
 
@@ -39,6 +40,11 @@ double since(std::int64_t ns, std::int64_t origin) {
   return static_cast<double>(ns - origin) * 1e-3;
 }
 
+const char* name_of_host_work(const void* step) {
+  if (step == &runtime::HostWork::enqueue) return "enqueue";
+  return step == &runtime::HostWork::wait ? "wait for the device" : nullptr;
+}
+
 // The host is thread 0, worker k thread k + 1.
 int thread_of(int worker) { return worker + 1; }
 
@@ -58,7 +64,14 @@ void write_call(Json& json, const TraceKeeper::Kept& kept, int process, std::int
   std::set<int> workers = {TraceEvent::kHost};
   for (const TraceEvent& event : kept.fastest.events()) {
     const auto found = steps.find(event.step);
-    if (found == steps.end()) continue;
+    if (found == steps.end()) {
+      if (const char* work = name_of_host_work(event.step)) {
+        json.begin_object().field("ph", "X").field("name", work).field("cat", "gex");
+        json.field("pid", process).field("tid", 0).field("ts", since(event.begin, origin));
+        json.field("dur", since(event.end, event.begin)).end_object();
+      }
+      continue;
+    }
     const Step& step = *found->second;
     workers.insert(event.worker);
     json.begin_object().field("ph", "X").field("name", event_name(step)).field("cat", "gex");
@@ -70,9 +83,10 @@ void write_call(Json& json, const TraceKeeper::Kept& kept, int process, std::int
       json.field("flops", cost->flops).field("bytes", cost->read + cost->written);
     json.end_object().end_object();
   }
+  const char* lane = parse_target(program.target).is_cpu() ? "thread " : "stream ";
   for (int worker : workers)
     write_name(json, "thread_name", process, thread_of(worker),
-               worker == TraceEvent::kHost ? std::string("host") : str("thread ", worker));
+               worker == TraceEvent::kHost ? std::string("host") : str(lane, worker));
 }
 
 }  // namespace

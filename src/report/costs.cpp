@@ -5,7 +5,6 @@
 #include <set>
 
 #include "base/error.hpp"
-#include "problems/problem.hpp"
 
 namespace gex::report {
 
@@ -131,6 +130,15 @@ double points_of(const std::vector<loop::Range>& ranges, const Sizes& sizes) {
 }
 
 }  // namespace
+
+bool on_tensor_cores(const problems::Problem& problem) {
+  const auto is_half = [](DType dtype) { return dtype == DType::f16 || dtype == DType::bf16; };
+  if (const auto* p = std::get_if<problems::MatmulProblem>(&problem)) return is_half(p->a);
+  if (const auto* p = std::get_if<problems::Conv2dProblem>(&problem)) return is_half(p->x);
+  if (const auto* p = std::get_if<problems::AttentionProblem>(&problem)) return is_half(p->qkv);
+  if (const auto* p = std::get_if<problems::QuantisedMatmulProblem>(&problem)) return is_half(p->a);
+  return false;
+}
 
 Costs::Costs(const program::Program& program) : program_(program) {
   for (const std::string& text : program.kernels) kernels_.push_back(loop::parse_kernel(text));

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "loop/kernel.hpp"
+#include "problems/problem.hpp"
 #include "program/program.hpp"
 
 namespace gex::report {
@@ -21,6 +22,9 @@ struct Cost {
   double flops = 0;              // a multiply-add counts as two
   double read = 0, written = 0;  // bytes, each element once
 };
+
+// Whether tensor cores of a GPU compute a problem: its operands have 16 bits.
+bool on_tensor_cores(const problems::Problem& problem);
 
 class Costs {
  public:

@@ -4,9 +4,12 @@
 #include <chrono>
 #include <cstdint>
 #include <fstream>
+#include <map>
+#include <mutex>
 #include <vector>
 
 #include "base/thread_pool.hpp"
+#include "nvidia/device.hpp"
 
 namespace gex::report {
 
@@ -127,7 +130,41 @@ Machine measured() {
   return out;
 }
 
+// Operations of one multiprocessor in a clock, by compute capability.
+struct PerClock {
+  int capability;  // 10 * major + minor; later ones are like the last before them
+  double f32, tensor;
+};
+constexpr PerClock kPerClock[] = {{70, 128, 1024}, {80, 128, 2048},  {86, 256, 512},
+                                  {90, 256, 4096}, {100, 256, 8192}, {120, 256, 512}};
+
+DeviceLimits limits_of(int ordinal) {
+  DeviceLimits out;
+  const auto found = nvidia::device_properties(ordinal);
+  if (!found) return out;
+  out.name = found->name;
+  out.multiprocessors = found->multiprocessors;
+  out.cache_bytes = static_cast<double>(found->cache_bytes);
+  const double clocks = found->gigahertz * found->multiprocessors;
+  for (const PerClock& known : kPerClock) {
+    if (10 * found->major + found->minor < known.capability) break;
+    out.gflops = known.f32 * clocks;
+    out.tensor_gflops = known.tensor * clocks;
+  }
+  out.bandwidth = nvidia::measured_bandwidth(ordinal);
+  return out;
+}
+
 }  // namespace
+
+const DeviceLimits& device_limits(int ordinal) {
+  static std::mutex mutex;
+  static std::map<int, DeviceLimits> kept;
+  const std::scoped_lock lock(mutex);
+  const auto found = kept.find(ordinal);
+  return found != kept.end() ? found->second
+                             : kept.emplace(ordinal, limits_of(ordinal)).first->second;
+}
 
 const Machine& machine() {
   static const Machine found = measured();

@@ -9,10 +9,12 @@
 #include "backend/cuda/cuda_backend.hpp"
 #include "base/error.hpp"
 #include "plan/report.hpp"
+#include "problems/problem.hpp"
 #include "report/graph_lines.hpp"
 #include "report/json.hpp"
 #include "report/machine.hpp"
 #include "report/sass.hpp"
+#include "target/target.hpp"
 
 namespace gex::report {
 
@@ -23,10 +25,11 @@ using program::Step;
 
 namespace {
 
-// Assembly is truncated beyond this: a page should stay below five megabytes.
-constexpr std::size_t kLongestAssembly = 24 << 10, kAllAssembly = 1536 << 10;
-// Traced calls whose times are kept.
-constexpr std::size_t kMostTimes = 4096;
+// Code is truncated beyond this: a page should stay below five megabytes.
+constexpr std::size_t kLongestCode = 24 << 10, kAllAssembly = 1280 << 10, kAllIr = 768 << 10;
+
+// In place of a step in events of the host.
+constexpr int kEnqueueing = -2, kWaiting = -3;
 
 template <class... Ts>
 struct Overloaded : Ts... {
@@ -61,6 +64,7 @@ class Writer {
     json_.begin_object();
     json_.field("name", program_.name).field("target", program_.target);
     json_.field("generator", report_.generator);
+    write_device();
     write_tensor_level();
     write_units();
     write_steps();
@@ -89,6 +93,17 @@ class Writer {
         steps_.push_back({&step, static_cast<int>(s), unit});
       }
     }
+  }
+
+  // What the launches of a GPU are compared with.
+  void write_device() {
+    const Target target = parse_target(program_.target);
+    if (target.is_cpu()) return;
+    const DeviceLimits& limits = device_limits(target.device);
+    json_.key("device").begin_object().field("name", limits.name);
+    json_.field("multiprocessors", limits.multiprocessors).field("gflops", limits.gflops);
+    json_.field("tensor_gflops", limits.tensor_gflops).field("bandwidth", limits.bandwidth);
+    json_.field("cache_bytes", limits.cache_bytes).end_object();
   }
 
   void write_tensor_level() {
@@ -132,6 +147,8 @@ class Writer {
 
   void write_steps() {
     const Costs costs(program_);
+    const auto least = facts_.traced ? least_times(*facts_.traced)
+                                     : std::unordered_map<const void*, std::int64_t>();
     json_.key("steps").begin_list();
     for (const StepPlace& place : steps_) {
       const Step& step = *place.step;
@@ -141,6 +158,8 @@ class Writer {
       if (step.stream != 0) json_.field("stream", step.stream);
       if (!step.location.empty()) json_.field("at", step.location);
       write_operation(step);
+      if (const auto found = least.find(address_of(step)); found != least.end())
+        json_.field("least", found->second);
       if (const auto cost = costs.of(step, facts_.sizes))
         json_.field("flops", cost->flops).field("read", cost->read).field("written", cost->written);
       json_.end_object();
@@ -182,7 +201,11 @@ class Writer {
       const program::Code& code = program_.codes[k];
       json_.begin_object().field("name", code.name).field("kernel", code.kernel);
       if (k < texts.size()) write_device_code(texts[k], k, room_of_device);
-      if (!code.problem.empty()) json_.field("problem", code.problem);
+      if (!code.problem.empty()) {
+        json_.field("problem", code.problem);
+        if (on_tensor_cores(problems::parse_problem(code.problem)))
+          json_.field("tensor_cores", true);
+      }
       if (!code.algorithm.empty()) json_.field("algorithm", code.algorithm);
       json_.key("prologues").begin_list();
       for (const program::Code::Prologue& prologue : code.prologues) json_.value(prologue.kernel);
@@ -190,10 +213,12 @@ class Writer {
     }
     json_.end_list();
     json_.key("kernels").begin_list();
-    std::size_t room = kAllAssembly;
+    std::size_t room = kAllAssembly, room_of_ir = kAllIr;
     for (const std::string& text : program_.kernels) {
       json_.begin_object().field("loops", text);
-      const std::string assembly = assembly_of(text, room);
+      const std::string ir = code_of(text, codegen::Dump::optimised_ir, room_of_ir);
+      if (!ir.empty()) json_.field("llvm", ir);
+      const std::string assembly = code_of(text, codegen::Dump::assembly, room);
       if (!assembly.empty()) json_.field("assembly", assembly);
       json_.end_object();
     }
@@ -217,22 +242,22 @@ class Writer {
 
   // As much of a text as there is room for.
   static std::string cut_to(std::string text, std::size_t& room) {
-    const std::size_t most = std::min(room, kLongestAssembly);
+    const std::size_t most = std::min(room, kLongestCode);
     if (text.size() > most)
       text = text.substr(0, most) + "\n... cut here: the report would grow too large\n";
     room -= std::min(room, text.size());
     return text;
   }
 
-  std::string assembly_of(const std::string& text, std::size_t& room) const {
+  // What LLVM makes of a kernel; empty on other targets.
+  std::string code_of(const std::string& text, codegen::Dump what, std::size_t& room) const {
     const bool generated = report_.generator.starts_with("llvm");
     if (!facts_.machine_code || !generated || room == 0) return {};
     codegen::Generator* generator = codegen::llvm_generator(nullptr);
     if (generator == nullptr) return {};
     codegen::GeneratorOptions options;
     options.fast_math = facts_.fast_math;
-    return cut_to(generator->dump(loop::parse_kernel(text), options, codegen::Dump::assembly),
-                  room);
+    return cut_to(generator->dump(loop::parse_kernel(text), options, what), room);
   }
 
   void write_buffers() {
@@ -334,18 +359,24 @@ class Writer {
   }
 
   void write_timeline() {
-    if (!facts_.trace) return;
-    const runtime::CallTrace& trace = *facts_.trace;
+    if (!facts_.traced) return;
+    const runtime::CallTrace& trace = facts_.traced->fastest;
     json_.key("timeline").begin_object();
-    json_.field("ns", trace.end - trace.begin).list("calls", facts_.call_times);
+    json_.field("ns", trace.end - trace.begin).list("calls", facts_.traced->times);
     json_.key("events").begin_list();  // step, worker, begin, end
     for (const runtime::TraceEvent& event : trace.events()) {
-      const auto step = number_of_.find(event.step);
-      json_.begin_list().value(step == number_of_.end() ? -1 : step->second);
+      json_.begin_list().value(number_of_event(event.step));
       json_.value(event.worker).value(event.begin - trace.begin).value(event.end - trace.begin);
       json_.end_list();
     }
     json_.end_list().end_object();
+  }
+
+  int number_of_event(const void* step) const {
+    if (step == &runtime::HostWork::enqueue) return kEnqueueing;
+    if (step == &runtime::HostWork::wait) return kWaiting;
+    const auto found = number_of_.find(step);
+    return found == number_of_.end() ? -1 : found->second;
   }
 
   const GraphFacts& facts_;
@@ -391,30 +422,6 @@ std::string report_model(const ReportFacts& facts) {
   for (const std::string& graph : facts.graphs) json.raw(graph);
   json.end_list().end_object();
   return json.take();
-}
-
-void TraceKeeper::take(const std::shared_ptr<const Program>& program, runtime::CallTrace trace) {
-  const std::int64_t took = trace.end - trace.begin;
-  const std::scoped_lock lock(mutex_);
-  const auto found = std::ranges::find(kept_, program, &Kept::program);
-  if (found == kept_.end()) {
-    kept_.push_back({program, std::move(trace), {took}});
-    return;
-  }
-  if (found->times.size() < kMostTimes) found->times.push_back(took);
-  if (took < found->fastest.end - found->fastest.begin) found->fastest = std::move(trace);
-}
-
-std::optional<TraceKeeper::Kept> TraceKeeper::of(const Program* program) const {
-  const std::scoped_lock lock(mutex_);
-  for (const Kept& kept : kept_)
-    if (kept.program.get() == program) return kept;
-  return std::nullopt;
-}
-
-std::vector<TraceKeeper::Kept> TraceKeeper::all() const {
-  const std::scoped_lock lock(mutex_);
-  return kept_;
 }
 
 }  // namespace gex::report

@@ -3,8 +3,6 @@
 // it). The page and other tools read this and nothing else.
 
 #include <cstdint>
-#include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
@@ -13,7 +11,7 @@
 #include "compile/compile.hpp"
 #include "program/executable.hpp"
 #include "report/costs.hpp"
-#include "runtime/trace.hpp"
+#include "report/trace_keeper.hpp"
 
 namespace gex::report {
 
@@ -27,8 +25,7 @@ struct GraphFacts {
   Sizes sizes;
   bool reuse_memory = true;
   bool fast_math = false;
-  std::optional<runtime::CallTrace> trace;  // of the call that the timeline shows
-  std::vector<std::int64_t> call_times;     // of all traced calls, in nanoseconds
+  std::optional<TraceKeeper::Kept> traced;  // calls; the timeline shows the fastest
   std::vector<runtime::CaptureInfo> captures;
   std::vector<std::string> tuned;  // results of autotuning
   bool machine_code = true;        // also assembly of the kernels
@@ -45,23 +42,5 @@ struct ReportFacts {
 };
 
 std::string report_model(const ReportFacts& facts);
-
-// Keeps, for each Program, the fastest call that was traced and the times of all of them.
-class TraceKeeper final : public runtime::TraceSink {
- public:
-  struct Kept {
-    std::shared_ptr<const program::Program> program;
-    runtime::CallTrace fastest;
-    std::vector<std::int64_t> times;
-  };
-  void take(const std::shared_ptr<const program::Program>& program,
-            runtime::CallTrace trace) override;
-  std::optional<Kept> of(const program::Program* program) const;
-  std::vector<Kept> all() const;
-
- private:
-  mutable std::mutex mutex_;
-  std::vector<Kept> kept_;
-};
 
 }  // namespace gex::report

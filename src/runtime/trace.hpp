@@ -14,9 +14,15 @@ namespace gex::runtime {
 
 struct TraceEvent {
   static constexpr int kHost = -1;  // `worker` for host work on the calling thread
-  const void* step = nullptr;       // the Launch, Copy, Fill or Call of the Program
-  int worker = 0;
+  const void* step = nullptr;       // the Launch, Copy, Fill or Call of the Program, or HostWork
+  int worker = 0;                   // a thread, or a stream of a device
   std::int64_t begin = 0, end = 0;  // nanoseconds of the steady clock
+};
+
+// What the host does in a call besides steps: the addresses stand for steps in events.
+struct HostWork {
+  static constexpr char enqueue = 'e';  // steps for a device
+  static constexpr char wait = 'w';     // until the device has run them
 };
 
 class CallTrace {

@@ -136,3 +136,27 @@ def model(blocks: int = 12, slower: float = 1.0, title: str = "synthetic") -> di
         "extra": {},
         "graphs": [_graph(blocks, slower)],
     }
+
+
+def on_a_gpu(shown: dict[str, Any]) -> dict[str, Any]:
+    """The same on a GPU: matmuls of 16 bits on tensor cores, every other launch on stream 1."""
+    graph = shown["graphs"][0]
+    graph["target"], graph["generator"] = "cuda:0", "nvrtc (sm_90)"
+    graph["device"] = {
+        "name": "a test's GPU",
+        "multiprocessors": 100,
+        "gflops": 50_000.0,
+        "tensor_gflops": 800_000.0,
+        "bandwidth": 3000.0,
+        "cache_bytes": 5e7,
+    }
+    graph["codes"][0]["tensor_cores"] = True
+    events, now = [[-2, -1, 0, 3000]], 3000
+    for number, step in enumerate(graph["steps"]):
+        step["grid"] = 400 if step["code"] == 0 else 20
+        took = 10_000 if step["code"] == 0 else 20_000
+        events.append([number, number % 2, now, now + took])
+        now += took - 500 * (number % 2)
+    graph["timeline"] = {"ns": now + 9000, "calls": [now + 9000], "events": events}
+    events.append([-3, -1, 3000, now + 9000])
+    return shown

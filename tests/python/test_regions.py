@@ -186,6 +186,7 @@ def test_calls_through_pytorch_inside_a_region() -> None:
     calls = last_report().calls
     assert [call.op for call in calls] == ["aten.linalg_matrix_exp.default"] * 4
     assert all(call.location.startswith(__file__) for call in calls)
+    assert [call.location.split(" of ")[1] for call in calls] == [f"layers.{k}" for k in range(4)]
 
 
 @pytest.mark.parametrize("random", ["eager", "fast"])

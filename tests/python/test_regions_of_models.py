@@ -173,6 +173,22 @@ def test_many_blocks_are_traced_once_automatically(backend: str) -> None:
     assert all("forward" not in vars(layer) for layer in model.layers)
 
 
+@pytest.mark.parametrize("options", [{}, {"post_grad_custom_pre_pass": lambda *_: None}])
+@torch.no_grad()
+def test_each_call_of_a_region_names_its_own_layer(options: dict[str, Any]) -> None:
+    """Also where the region is written out, for passes of the user."""
+    model, x = Net(), torch.randn(3, WIDTH)
+    backend = "npugraph_ex" if options else "gex"
+    compiled = torch.compile(model, backend=backend, options=options)
+    with gex.collect() as graphs:
+        assert_same(compiled(x), model(x))
+    (graph,) = graphs
+    assert graph.runner is not None
+    text = graph.runner.text("graph")
+    for layer in range(MANY):
+        assert f" of layers.{layer}" in text, f"layer {layer}"
+
+
 @torch.no_grad()
 def test_a_model_that_a_function_closes_over() -> None:
     model, x = Net(), torch.randn(3, WIDTH)

@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import re
 import subprocess
+import sys
 from typing import Any
 
 import pytest
 import torch
 
+import fake_gpu
 import gex
 from gex import _gex
 
@@ -157,6 +160,46 @@ def test_a_trace_file_has_every_launch(graph: pathlib.Path, tmp_path: pathlib.Pa
     assert {e["name"] for e in events if e["ph"] == "M"} == {"process_name", "thread_name"}
 
 
+def test_launches_of_a_gpu_are_on_streams_and_have_limits(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not torch.cuda.is_available():  # a driver that computes on the host
+        fake_gpu.environment(tmp_path)
+        monkeypatch.setenv("GEX_CUDA_LIBRARY_PATH", str(tmp_path))
+    source = tmp_path / "two.gex"  # two products that do not depend on each other
+    source.write_text("""graph main(%x: f32[64, 32], %w: f32[32, 32], %v: f32[32, 32])
+    -> (f32[64, 32]) {
+  %a = matmul(%x, %w) : f32[64, 32]
+  %b = matmul(%x, %v) : f32[64, 32]
+  %p = softmax(%b) {axis = 1} : f32[64, 32]
+  %s = add(%a, %p) : f32[64, 32]
+  return %s
+}
+""")
+    path = tmp_path / "report.json"
+    done = command("report", source, "--target=cuda:0", "--calls=3", "-o", path)
+    assert done.returncode == 0, done.stderr
+    (only,) = json.loads(path.read_text())["graphs"]
+    device = only["device"]
+    assert device["name"] and min(device["gflops"], device["bandwidth"]) > 0
+    steps: dict[int, set[int]] = {}
+    of_host = set()
+    for step, lane, begin, end in only["timeline"]["events"]:
+        assert 0 <= begin <= end <= only["timeline"]["ns"]
+        if lane < 0:
+            of_host.add(step)
+        else:
+            steps.setdefault(lane, set()).add(step)
+    assert of_host == {-2, -3}  # the host enqueues, and waits
+    assert set(steps) == {0, 1} and len(steps[0] | steps[1]) == len(only["steps"])
+    assert all(step["least"] > 0 for step in only["steps"])
+    trace = tmp_path / "trace.json"
+    done = command("profile", source, "--target=cuda:0", "-o", trace)
+    assert done.returncode == 0, done.stderr
+    names = {e.get("args", {}).get("name") for e in json.loads(trace.read_text())["traceEvents"]}
+    assert {"host", "stream 0", "stream 1"} <= names
+
+
 def test_gex_dump_writes_every_stage_of_each_graph_in_spite_of_the_cache(
     graph: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
@@ -245,3 +288,21 @@ def test_what_is_neither_a_path_nor_a_function_is_refused() -> None:
         gex.report("report.html", torch.ones(1))
     with pytest.raises(TypeError, match="not compiled"):
         gex.report(lambda x: x)
+
+
+def test_a_benchmark_shows_what_a_commit_changed(
+    graph: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    assert (
+        command("report", graph, "--dim=s0=4", "-o", tmp_path / "mlp.0000000.json").returncode == 0
+    )
+    words = [sys.executable, ROOT / "bench" / "reports.py", "--jobs=mlp", "--calls=3"]
+    done = subprocess.run(
+        [*words, "--folder", tmp_path], capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    line = done.stdout.splitlines()[-1]
+    assert re.match(r"mlp: \S+ to \S+ ms \([+-][\d.]+ %\), \d+", line), line
+    begin = (tmp_path / "mlp.html").read_text().split('type="application/json">')[1]
+    old, new = json.loads(begin.split("</script>")[0])
+    assert (old["title"], new["title"].split()[0]) == (str(graph), "mlp")

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import pathlib
+import re
+import subprocess
+import sys
 
 import pytest
 
 import browser
 from gex import _gex
-from synthetic_report import model
+from synthetic_report import model, on_a_gpu
 
 pytestmark = pytest.mark.skipif(browser.CHROMIUM is None, reason=browser.WHY_NOT)
 
@@ -40,6 +43,112 @@ def test_every_view_opens_in_both_themes(tmp_path: pathlib.Path) -> None:
     )
     assert set(result) == {f"{theme} {tab}" for theme in ("light", "dark") for tab in ALL_TABS}
     assert all(length > 100 for length in result.values()), result
+
+
+def test_every_view_of_a_graph_on_a_gpu(tmp_path: pathlib.Path) -> None:
+    result = browser.run(
+        page(on_a_gpu(model())),
+        """
+        const seen = {};
+        for (const button of document.querySelectorAll('nav button')) {
+          button.click();
+          await frame();
+          seen[button.dataset.tab] = document.getElementById('view').textContent;
+        }
+        const {graph} = gexApp, product = graph.steps.find(step => step.code === 0);
+        gexApp.open('timeline');
+        return {seen, lanes: gexApp.view.lanes.map(gexApp.view.lane), help: whatWouldHelp(graph),
+                peak: product.flops / product.byCompute};
+        """,
+        tmp_path,
+    )
+    assert result["lanes"] == ["host", "stream 0", "stream 1"]
+    assert "on two streams or more" in result["seen"]["timeline"]
+    assert "a test's GPU, 100 multiprocessors" in result["seen"]["roofline"]
+    assert result["peak"] == pytest.approx(800_000)  # GFLOP/s are FLOP in a nanosecond
+    words = [advice["words"] for advice in result["help"]]
+    assert any("20 blocks for 100 multiprocessors" in w for w in words)
+    assert "At the limits of this GPU" in result["seen"]["overview"]
+
+
+def test_a_gpu_whose_limits_are_not_known_is_compared_with_nothing(tmp_path: pathlib.Path) -> None:
+    shown = on_a_gpu(model())
+    shown["graphs"][0]["device"].update(gflops=0, bandwidth=0)
+    result = browser.run(
+        page(shown),
+        """
+        gexApp.open('roofline');
+        return {text: document.getElementById('view').textContent,
+                shares: gexApp.graph.steps.filter(step => step.share !== undefined).length};
+        """,
+        tmp_path,
+    )
+    assert "The limits of this device are not known" in result["text"]
+    assert result["shares"] == 0
+
+
+def test_an_interrupted_launch_counts_with_its_fastest_run(tmp_path: pathlib.Path) -> None:
+    shown = model()
+    graph = shown["graphs"][0]
+    product = next(k for k, s in enumerate(graph["steps"]) if s["code"] == 0)
+    for event in graph["timeline"]["events"]:
+        event[2] += 10**9 * (event[0] > product)
+        event[3] += 10**9 * (event[0] >= product)
+    graph["timeline"]["ns"] += 10**9
+    graph["steps"][product]["least"] = 14_000_000
+    result = browser.run(
+        page(shown),
+        f"""
+        const step = gexApp.graph.steps[{product}];
+        const {{ns, best, gflops}} = step;
+        return {{help: whatWouldHelp(gexApp.graph), step: {{ns, best, gflops}}}};
+        """,
+        tmp_path,
+    )
+    assert result["step"]["ns"] > 1e9 and result["step"]["best"] == 14_000_000
+    assert result["step"]["gflops"] == pytest.approx(1.2e9 / 14e6)
+    interrupted = next(a for a in result["help"] if a["title"] == "Interruptions")
+    assert interrupted["lost"] == pytest.approx(1e9, rel=0.05)
+
+
+def test_groups_hold_their_own_items_and_no_others(tmp_path: pathlib.Path) -> None:
+    result = browser.run(
+        page(model(blocks=9)),
+        """
+        gexApp.open('graph');
+        const view = gexApp.view, wrong = [];
+        let frames = 0;
+        const overlap = (a, b) => Math.min(a.x1, b.x1) - Math.max(a.x0, b.x0) > 0.5 &&
+          Math.min(a.y1, b.y1) - Math.max(a.y0, b.y0) > 0.5;
+        const box = ({x, y, w, h}) => (
+          {x0: x - w / 2, x1: x + w / 2, y0: y - h / 2, y1: y + h / 2});
+        const check = when => {
+          const boxes = view.vertices.map(box);
+          boxes.forEach((a, i) => boxes.slice(0, i).forEach(b => {
+            if (overlap(a, b)) wrong.push([when, 'items', i]);
+          }));
+          for (const frame of view.frames) {
+            frames++;
+            const own = new Set(frame.group.all.map(k => view.vertexOf[k]));
+            boxes.forEach((b, k) => {
+              const across = b.x0 >= frame.x0 && b.x1 <= frame.x1;
+              const inside = across && b.y0 >= frame.y0 && b.y1 <= frame.y1;
+              if (own.has(k) ? !inside : overlap(b, frame)) wrong.push([when, frame.group.key, k]);
+            });
+          }
+        };
+        for (const level of ['tensors', 'kernels', 'program']) {
+          view.setLevel(level);
+          check(level);
+          view.expandAll(true);
+          check(level + ' expanded');
+        }
+        return {wrong, frames};
+        """,
+        tmp_path,
+    )
+    assert result["wrong"] == []
+    assert result["frames"] > 60
 
 
 def test_passes_that_changed_nothing_are_one_row(tmp_path: pathlib.Path) -> None:
@@ -179,3 +288,24 @@ def test_advice_names_the_limit_and_the_loss(tmp_path: pathlib.Path) -> None:
     assert first["title"] == "48 \N{MULTIPLICATION SIGN} matmul"
     assert "Limited by arithmetic" in first["words"] and "of 180 GFLOP/s" in first["words"]
     assert first["lost"] > 0 and advice == sorted(advice, key=lambda a: -a["lost"])
+
+
+PICTURES = pathlib.Path(__file__).resolve().parents[2] / "docs" / "report"
+
+
+@pytest.mark.slow
+def test_the_pictures_of_the_tour_can_be_taken_again(tmp_path: pathlib.Path) -> None:
+    script = PICTURES.parents[1] / "scripts" / "report_pictures"
+    subprocess.run([sys.executable, str(script), str(tmp_path)], check=True)
+    taken = {path.name: path.read_bytes() for path in tmp_path.glob("*.png")}
+    assert set(taken) == {path.name for path in PICTURES.glob("*.png")}
+    for name, picture in taken.items():
+        assert picture[16:24] == (PICTURES / name).read_bytes()[16:24], f"the size of {name}"
+        assert len(picture) > 30_000, f"{name} is nearly empty"
+
+
+def test_the_tour_shows_every_picture() -> None:
+    for page in ("tour.md", "tour.zh.md"):
+        text = (PICTURES.parent / page).read_text()
+        shown = set(re.findall(r"\(report/(\w+\.png)\)", text))
+        assert shown == {path.name for path in PICTURES.glob("*.png")} - {"graph.png"}, page

@@ -15,6 +15,7 @@
 #include "harness.hpp"
 #include "nvidia/api.hpp"
 #include "runtime/device.hpp"
+#include "runtime/trace.hpp"
 
 namespace gex::runtime::testing {
 namespace {
@@ -237,6 +238,39 @@ TEST(CudaProgram, replays_other_sizes_and_addresses_without_a_new_capture) {
       EXPECT_EQ(counters.single_launches, 6 * 4);
     }
   }
+}
+
+struct LastTrace final : TraceSink {
+  void take(const std::shared_ptr<const program::Program>&, CallTrace trace) override {
+    last = std::move(trace);
+  }
+  CallTrace last{1};
+};
+
+TEST(CudaProgram, replays_the_graph_of_a_traced_call_with_times_of_its_steps) {
+  if (!gpu_is_there()) GTEST_SKIP() << "NO GPU: no call was traced\n";
+  const std::vector<float> w = random_values(kIn * kOut, 5);
+  Session session(make_program(w, false), {.driver = "cuda_graph"});
+  EXPECT_LE(run_once(session, "cuda_graph", w, false, 100, 1), 1e-5F);
+  const auto kept = std::make_shared<LastTrace>();
+  set_trace_sink(kept);
+  const Counters before = session.counters();
+  for (const std::int64_t rows : {100, 97, 112})
+    EXPECT_LE(run_once(session, "cuda_graph", w, false, rows, 2), 1e-5F) << rows;
+  set_trace_sink(nullptr);
+  const Counters after = session.counters();
+  EXPECT_EQ(after.recordings - before.recordings, 1) << "a graph with events, made once";
+  EXPECT_EQ(after.graph_launches - before.graph_launches, 2) << "the first call runs uncaptured";
+  std::vector<TraceEvent> steps = kept->last.events();
+  std::erase_if(steps, [](const TraceEvent& e) { return e.worker == TraceEvent::kHost; });
+  ASSERT_EQ(steps.size(), 4U);
+  for (std::size_t k = 0; k < steps.size(); ++k) {
+    EXPECT_LT(steps[k].begin, steps[k].end);
+    EXPECT_GE(steps[k].begin, k == 0 ? kept->last.begin : steps[k - 1].end);
+    EXPECT_LE(steps[k].end, kept->last.end);
+  }
+  EXPECT_LE(run_once(session, "cuda_graph", w, false, 100, 3), 1e-5F);
+  EXPECT_EQ(session.counters().recordings, after.recordings) << "graphs without events stay";
 }
 
 TEST(CudaProgram, a_sequence_that_grows_from_24_to_151_needs_4_captures) {

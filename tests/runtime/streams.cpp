@@ -5,9 +5,11 @@
 #include <dlfcn.h>
 
 #include <cstdlib>
+#include <map>
 
 #include "harness.hpp"
 #include "random_streams.hpp"
+#include "runtime/trace.hpp"
 
 namespace gex::runtime::testing {
 namespace {
@@ -64,6 +66,49 @@ CONFORMANCE(streams_with_events_give_what_list_order_gives) {
           << "streams are streams of the device";
     }
     EXPECT_COMPUTED(result, result_of(serial, driver));
+  }
+}
+
+// Keeps the traces of all calls.
+struct KeptTraces final : TraceSink {
+  void take(const std::shared_ptr<const program::Program>&, CallTrace trace) override {
+    traces.push_back(std::move(trace));
+  }
+  std::vector<CallTrace> traces;
+};
+
+CONFORMANCE(streams_of_a_traced_call_are_its_lanes) {
+  std::mt19937 random(11);
+  program::Program streamed = program::parse_program(random_program(random, 24, 2));
+  plan::synchronise_streams(streamed);
+  const std::vector<float> untraced = result_of(streamed, driver);
+  const auto kept = std::make_shared<KeptTraces>();
+  set_trace_sink(kept);
+  const std::vector<float> traced = result_of(streamed, driver);
+  set_trace_sink(nullptr);
+  EXPECT_COMPUTED(traced, untraced);
+  ASSERT_FALSE(kept->traces.empty());
+  if (!driver.starts_with("cuda")) return;
+  std::map<int, int> expected;  // steps by stream
+  for (const program::Step& step : streamed.segments[0].steps)
+    if (!std::holds_alternative<program::Record>(step.op) &&
+        !std::holds_alternative<program::Wait>(step.op))
+      ++expected[step.stream];
+  ASSERT_GT(expected.size(), 1U);
+  for (const CallTrace& trace : kept->traces) {
+    std::map<int, std::int64_t> until;
+    std::map<int, int> steps;
+    int of_host = 0;
+    for (const TraceEvent& event : trace.events()) {
+      EXPECT_LE(event.begin, event.end);
+      of_host += event.step == &HostWork::enqueue || event.step == &HostWork::wait;
+      if (event.worker == TraceEvent::kHost) continue;
+      ++steps[event.worker];
+      EXPECT_GE(event.begin, until[event.worker]) << "steps of a stream follow each other";
+      until[event.worker] = event.end;
+    }
+    EXPECT_EQ(steps, expected);
+    EXPECT_EQ(of_host, 2) << "the host enqueues, and waits";
   }
 }
 

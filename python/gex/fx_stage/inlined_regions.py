@@ -15,6 +15,8 @@ import torch
 from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
 
+from gex.fx_stage.module_paths import moved_path
+
 _INVOKE = torch.ops.higher_order.invoke_subgraph
 _MARKS = ("npugraph_ex", "gex")  # namespaces of operators that mark a position or have an effect
 
@@ -31,10 +33,11 @@ def any_marks(gm: GraphModule) -> bool:
 def inline(gm: GraphModule) -> None:
     """Replaces every call of a region by the nodes of its body."""
     changed = False
+    modules: dict[GraphModule, str] = {}  # that bodies are traced for: those of their first calls
     while calls := list(_calls(gm)):
         changed = True
         for call in calls:
-            _inline_call(gm, call)
+            _inline_call(gm, call, modules.setdefault(_body(gm, call), _module_of(call)))
         gm.graph.eliminate_dead_code(lambda node: node.op != "get_attr" or bool(node.users))
     if changed:
         gm.delete_all_unused_submodules()
@@ -50,7 +53,21 @@ def _body(gm: GraphModule, call: Node) -> GraphModule:
     return operator.attrgetter(call.args[0].target)(gm)
 
 
-def _inline_call(gm: GraphModule, call: Node) -> None:
+def _module_of(call: Node) -> str:
+    """The path of the module that a call is in, as Dynamo writes it; may be empty."""
+    stack = call.meta.get("nn_module_stack")
+    return list(stack.values())[-1][0] if stack else ""
+
+
+def _move(node: Node, traced_for: str, module: str) -> None:
+    stack = node.meta.get("nn_module_stack")
+    if stack and traced_for and traced_for != module:
+        node.meta["nn_module_stack"] = {
+            key: (moved_path(path, traced_for, module), kind) for key, (path, kind) in stack.items()
+        }
+
+
+def _inline_call(gm: GraphModule, call: Node, traced_for: str) -> None:
     body = _body(gm, call)
     values: dict[Node, Any] = {}
     results: Sequence[Any] = ()
@@ -63,6 +80,7 @@ def _inline_call(gm: GraphModule, call: Node) -> None:
                 results = map_arg(node.args[0], values.__getitem__)
             else:
                 values[node] = gm.graph.node_copy(node, values.__getitem__)
+                _move(values[node], traced_for, _module_of(call))
                 if node.op == "get_attr":
                     values[node].target = _own_attribute(gm, body, node.target)
     for user in list(call.users):

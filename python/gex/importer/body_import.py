@@ -16,6 +16,7 @@ from gex._gex import Dim, Type
 from gex.compat.operators import CHECK, OpOverload
 from gex.errors import GraphNotSupported
 from gex.fx_stage import effect_ops
+from gex.fx_stage.module_paths import ModuleMove
 from gex.fx_stage.scope_ops import MARKS
 from gex.fx_stage.stream_ops import STREAM_MARKS
 from gex.importer import storage_views, torch_calls
@@ -71,6 +72,7 @@ def _module_of(node: Node) -> str:
 class BodyImport:
     nodes: NodeImporter
     storages: dict[int, Storage] = field(default_factory=dict)
+    moved: ModuleMove | None = None  # of a nested graph that is traced for another module
 
     def add(self, node: Node, env: Env, outer_location: str = "") -> None:
         """Imports one call_function node; its value is in `env` afterwards.
@@ -79,6 +81,8 @@ class BodyImport:
         """
         target, val = node.target, node.meta.get("val")
         location = location_of(node) or outer_location
+        if self.moved is not None:
+            location = self.moved.location(location)
         if target is operator.getitem:
             env[node] = _item(node, env)
         elif target in _IGNORED:
@@ -103,9 +107,9 @@ class BodyImport:
             env[node] = self.nodes.add(OpCall.of(node, location), env)
         self._own_memory(node)
 
-    def inside(self, nodes: NodeImporter) -> BodyImport:
+    def inside(self, nodes: NodeImporter, moved: ModuleMove | None = None) -> BodyImport:
         """For a nested graph."""
-        return BodyImport(nodes)
+        return BodyImport(nodes, moved=moved)
 
     def add_graph(self, gm: GraphModule, operands: list[Any], location: str) -> list[Any]:
         """Imports a nested graph in place of a call to it; returns its results."""

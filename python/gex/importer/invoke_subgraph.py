@@ -17,6 +17,7 @@ from torch.fx import GraphModule, Node
 
 from gex._gex import Dim, Importer, Type, Value
 from gex.errors import GraphNotSupported
+from gex.fx_stage.module_paths import ModuleMove, module_of
 from gex.importer.node_import import Env, NodeImporter, NotNative
 from gex.importer.outcome import ImportOutcome
 from gex.importer.tensor_types import storage_of
@@ -40,10 +41,13 @@ def add_invoke_subgraph(body: BodyImport, node: Node, env: Env, location: str) -
     if gm not in body.nodes.bodies:
         body.nodes.bodies[gm] = _imported_body(body, gm, values, location)
     known: _Body | None = body.nodes.bodies[gm]
+    # The body was traced for the module of its first call.
+    traced_for = body.nodes.body_modules.setdefault(gm, module_of(location))
+    moved = ModuleMove(traced_for, module_of(location))
     if known is None or not known.takes(values):
         # Other calls of the body have their own memory.
-        return body.inside(body.nodes).add_graph(gm, values, location)
-    return known.copy_to(body.nodes, values)
+        return body.inside(body.nodes, moved).add_graph(gm, values, location)
+    return known.copy_to(body.nodes, values, moved)
 
 
 @dataclass
@@ -58,9 +62,9 @@ class _Body:
     def takes(self, values: list[Any]) -> bool:
         return self.is_tensor == [isinstance(v, Value) for v in values]
 
-    def copy_to(self, nodes: NodeImporter, values: list[Any]) -> list[Any]:
+    def copy_to(self, nodes: NodeImporter, values: list[Any], moved: ModuleMove) -> list[Any]:
         inputs = [v for v in values if isinstance(v, Value)]
-        outputs = nodes.importer.add_copy_of(self.importer, inputs)
+        outputs = nodes.importer.add_copy_of(self.importer, inputs, moved.old, moved.new)
         nodes.outcome.count(self.counts)
         return [None if at is None else outputs[at] for at in self.results]
 

@@ -99,6 +99,7 @@ class NodeImporter:
     callees: list[Callable[..., Any]] = field(default_factory=list)
     bound: set[Dim] = field(default_factory=set)  # symbols that the graph itself defines
     bodies: dict[GraphModule, Any] = field(default_factory=dict)  # nested graphs, imported once
+    body_modules: dict[GraphModule, str] = field(default_factory=dict)  # that they are traced for
     # Floats read from tensors, and those tensors.
     floats: dict[sympy.Symbol, torch_calls.Operand] = field(default_factory=dict)
 

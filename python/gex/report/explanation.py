@@ -59,7 +59,10 @@ class Explanation:
         )
 
     def __str__(self) -> str:
-        return "\n".join([*(g.text() for g in self.graphs), self.table()])
+        more = (
+            "gex.report(fn, *arguments).save('report.html') shows times, code and memory as a page"
+        )
+        return "\n".join([*(g.text() for g in self.graphs), self.table(), more])
 
     def _repr_html_(self) -> str:
         return f"<pre>{html.escape(str(self))}</pre>"

@@ -11,9 +11,20 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from gex import _gex
+
 if TYPE_CHECKING:
     from gex.dynamo.frame_origin import Origin
     from gex.importer.outcome import CallRecord, ImportOutcome
+
+
+_KINDS = [
+    ("contraction", "matmuls, convolutions or attention"),
+    ("loop", "loops"),
+    ("scatter", "scatters"),
+    ("step", "other steps"),
+]
+_MOST_REASONS = 3  # why neighbours were not fused: the others are in a report
 
 
 @dataclass
@@ -126,7 +137,8 @@ class GraphReport:
         lines = [f"  captures: {held}, {made}, {counters['replays']} replays"]
         for capture in captures:
             about = f"{capture['hits']} calls, {capture['arena_bytes']} bytes"
-            lines.append(f"    {capture['key']}: {about}: {capture['reason']}")
+            sizes = capture["key"] or "fixed sizes"
+            lines.append(f"    {sizes}: {about}: {capture['reason']}")
             if capture["note"]:
                 lines.append(f"      {capture['note']}")
         return lines + self._named_inputs(captures)
@@ -138,6 +150,22 @@ class GraphReport:
         return [
             f"    input {k} is {self.input_names[k]}" for k in mentioned if k in self.input_names
         ]
+
+    def _kernels(self) -> list[str]:
+        """What fusion made, and the most frequent reasons why neighbours are two launches."""
+        if self.runner is None:
+            return []
+        kinds = Counter(kind for kind, _, _ in _gex.fused_units(self.runner))
+        shown = [f"{kinds[kind]} {words}" for kind, words in _KINDS if kinds[kind]]
+        lines = [f"  fused into {kinds.total()} kernels: {', '.join(shown)}"] if shown else []
+        reasons = Counter(
+            remark.rpartition(": ")[2]
+            for remark in self.runner.remarks
+            if remark.startswith("not fused: ")
+        )
+        for reason, count in reasons.most_common(_MOST_REASONS):
+            lines.append(f"  not fused x{count}: {reason}")
+        return lines
 
     def _streams(self) -> list[str]:
         """Side streams: number of nodes, waits between streams due to events, and whether
@@ -184,7 +212,7 @@ class GraphReport:
         for (op, reason), count in grouped.most_common():
             where = f", first at {first[op, reason]}" if first[op, reason] else ""
             lines.append(f"  call {op} x{count}: {reason}{where}")
-        lines += self._streams() + self._limits()
+        lines += self._kernels() + self._streams() + self._limits()
         missed, missed_bytes = self.missed_in_place
         if missed:
             lines.append(f"  not in place: {missed} tensors copied, {missed_bytes} bytes")

@@ -8,6 +8,7 @@
 #include <limits>
 #include <new>
 
+#include "base/activity.hpp"
 #include "base/error.hpp"
 #include "base/log.hpp"
 #include "runtime/background/background.hpp"
@@ -108,6 +109,8 @@ TuningCandidate Tuner::best(const kernels::Problem& problem, std::span<const std
   std::int64_t bytes = trial->scratch_bytes;
   for (std::int64_t size : trial->buffer_bytes) bytes += size;
   if (bytes > kMaxBytes) return remember({}, "by rule: too large to be tried");
+  Activity::note(
+      str("autotune: measuring ", label_of(*trial), " in ", candidates.size(), " forms"));
   const std::vector<Timed> times = measure(*trial, candidates);
   if (times.empty()) return {};
   const auto fastest = std::ranges::min_element(times, {}, &Timed::microseconds);

@@ -145,9 +145,32 @@ void Importer::add_check(Value* condition, const CallSpec& on_failure,
   add_if(condition, on_failure.operands, holds, fails, location);
 }
 
-std::vector<Value*> Importer::add_copy_of(const Importer& body, std::vector<Value*> inputs) {
+namespace {
+
+// "model.py:12 in forward of encoder.layer.0.attention": the part after the last " of ".
+void move_locations(Graph& graph, std::string_view traced_for, std::string_view now) {
+  constexpr std::string_view kOf = " of ";
+  for (Node& node : graph.nodes()) {
+    for (const auto& subgraph : node.subgraphs()) move_locations(*subgraph, traced_for, now);
+    const std::string& location = node.location();
+    const std::size_t of = location.rfind(kOf);
+    if (of == std::string::npos) continue;
+    const std::size_t begin = of + kOf.size(), end = begin + traced_for.size();
+    if (!std::string_view(location).substr(begin).starts_with(traced_for)) continue;
+    if (end < location.size() && location[end] != '.') continue;
+    node.set_location(str(location.substr(0, begin), now, location.substr(end)));
+  }
+}
+
+}  // namespace
+
+std::vector<Value*> Importer::add_copy_of(const Importer& body, std::vector<Value*> inputs,
+                                          std::string_view traced_for, std::string_view now) {
   GEX_CHECK(body.token_ == nullptr, "calls with effects are ordered within one graph only");
-  return graph_->inline_graph(*body.graph_, inputs);
+  if (traced_for.empty() || traced_for == now) return graph_->inline_graph(*body.graph_, inputs);
+  const std::unique_ptr<Graph> moved = body.graph_->clone();
+  move_locations(*moved, traced_for, now);
+  return graph_->inline_graph(*moved, inputs);
 }
 
 int Importer::add_output(Value* value, std::optional<std::vector<Dim>> strides) {

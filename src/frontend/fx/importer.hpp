@@ -64,8 +64,10 @@ class Importer {
 
   // A call that raises unless the condition holds. Its results are not used.
   void add_check(Value* condition, const CallSpec& on_failure, const std::string& location);
-  // Copies the nodes of a body in place of a call to it; the body can be used again.
-  std::vector<Value*> add_copy_of(const Importer& body, std::vector<Value*> inputs);
+  // Copies the nodes of a body in place of a call to it; the body can be used again. Locations of
+  // the copy name module `now` where those of the body name `traced_for` or a module inside it.
+  std::vector<Value*> add_copy_of(const Importer& body, std::vector<Value*> inputs,
+                                  std::string_view traced_for = {}, std::string_view now = {});
 
   // Adds an output and returns its number; strides are those promised to the caller (absent:
   // dense).

@@ -218,11 +218,11 @@ void bind_importer(nb::module_& m) {
           nb::arg("callee"), nb::arg("location"))
       .def(
           "add_copy_of",
-          [](fx::Importer& importer, const fx::Importer& body,
-             const std::vector<ValueRef>& inputs) {
-            return refs_of(importer.add_copy_of(body, values_of(inputs)));
+          [](fx::Importer& importer, const fx::Importer& body, const std::vector<ValueRef>& inputs,
+             const std::string& traced_for, const std::string& now) {
+            return refs_of(importer.add_copy_of(body, values_of(inputs), traced_for, now));
           },
-          nb::arg("body"), nb::arg("inputs"))
+          nb::arg("body"), nb::arg("inputs"), nb::arg("traced_for") = "", nb::arg("now") = "")
       .def(
           "add_output",
           [](fx::Importer& importer, ValueRef value, std::optional<std::vector<Dim>> strides) {

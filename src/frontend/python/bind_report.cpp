@@ -61,10 +61,7 @@ std::optional<std::string> model_of(const Runner& runner, const TraceKeeper* kee
   facts.captures = session.captures();
   facts.tuned = session.findings();
   facts.machine_code = machine_code;
-  if (kept) {
-    facts.trace = std::move(kept->fastest);
-    facts.call_times = std::move(kept->times);
-  }
+  facts.traced = std::move(kept);
   const nb::gil_scoped_release released;
   return report::graph_model(facts);
 }

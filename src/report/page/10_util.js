@@ -29,7 +29,7 @@ const unitsOf = (x, names, step) => {
 const time = ns => unitsOf(ns, ['ns', 'µs', 'ms', 's'], 1000).join(' ');
 const bytes = n => unitsOf(n, ['B', 'KiB', 'MiB', 'GiB', 'TiB'], 1024).join(' ');
 const count = n => n.toLocaleString('en-US');
-const percent = x => isFinite(x) ? (x >= 0.0995 ? Math.round(x * 100) : round(x * 100, 2)) + ' %' : '–';
+const percent = x => !isFinite(x) ? '–' : x > 0 && x < 0.0001 ? '< 0.01 %' : (x >= 0.0995 ? Math.round(x * 100) : round(x * 100, 2)) + ' %';
 const many = (n, word) => `${count(n)} ${word}${n === 1 ? '' : word.endsWith('ch') ? 'es' : 's'}`;
 
 let palette = {};

@@ -21,6 +21,32 @@ function* layoutSteps(vertices, edges) {
   }
 }
 
+// Open groups are boxes that only hold their own members: each is laid out alone, from the inside
+// out, and is one vertex of the layout around it. `box`: {members, boxes, lines, title, order};
+// `boxes` are those of its members that are boxes themselves.
+const kBoxPad = 12, kBoxTitle = 20;
+
+function* layoutBoxes(box) {
+  for (const inner of box.boxes) yield* layoutBoxes(inner);
+  const index = new Map(box.members.map((v, k) => [v, k]));
+  yield* layoutSteps(box.members, box.lines.map(([a, b]) => [index.get(a), index.get(b)]));
+  let x0 = Infinity, y0 = Infinity, x1 = -Infinity, y1 = -Infinity;
+  for (const v of box.members) {
+    x0 = Math.min(x0, v.x - v.w / 2); x1 = Math.max(x1, v.x + v.w / 2);
+    y0 = Math.min(y0, v.y - v.h / 2); y1 = Math.max(y1, v.y + v.h / 2);
+  }
+  box.w = Math.max(x1 - x0, box.title) + 2 * kBoxPad;
+  box.h = y1 - y0 + 2 * kBoxPad + kBoxTitle;
+  // Positions of the members are relative to the middle of the box.
+  for (const v of box.members) { v.x -= (x0 + x1) / 2; v.y -= (y0 + y1 - kBoxTitle) / 2; v.gutter -= (x0 + x1) / 2; }
+}
+
+// From positions within each box to those on the page.
+function placeBoxes(box, x, y) {
+  for (const v of box.members) { v.x += x; v.y += y; v.gutter += x; }
+  for (const inner of box.boxes) placeBoxes(inner, inner.x, inner.y);
+}
+
 function connectedParts(n, edges) {
   const parent = Array.from({length: n}, (_, k) => k);
   const find = v => { while (parent[v] !== v) v = parent[v] = parent[parent[v]]; return v; };

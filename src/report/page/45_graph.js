@@ -4,6 +4,14 @@ const kShownAtFirst = 48;
 const kAtOnce = 1000;  // so many vertices are arranged at once, more in slices
 const kReadable = 0.32;  // below this scale vertices have no text and are only rectangles
 
+// Adds an edge to the box that holds both ends, or what stands around them there: these two.
+function joinBoxes(a, b) {
+  while (a.around !== b.around) if (a.level > b.level) a = a.around; else b = b.around;
+  const box = a.around, key = a.order * 1048576 + b.order;
+  if (a !== b && !box.joined.has(key)) { box.joined.add(key); box.lines.push([a, b]); }
+  return [a, b];
+}
+
 class GraphView {
   constructor(parent, graph, app) {
     this.graph = graph;
@@ -98,7 +106,7 @@ class GraphView {
   arrange(then) {
     const next = this.collect();
     if (this.slices) this.slices.ended = true;
-    this.slices = new Slices(layoutSteps(next.vertices, next.lines), () => { Object.assign(this, next); this.over = null; this.frameGroups(); then(); });
+    this.slices = new Slices(layoutBoxes(next.page), () => { placeBoxes(next.page, 0, 0); Object.assign(this, next); this.over = null; this.frameGroups(); then(); });
     if (next.vertices.length > kAtOnce) this.slices.workLater(); else this.slices.work(Infinity);
   }
   arrangeAtOnce() {
@@ -134,47 +142,42 @@ class GraphView {
       vertexOf[k] = ofGroup.get(group.key);
     });
     for (const v of vertices) if (v.group) v.sub = many(v.group.all.length, this.level === 'tensors' ? 'node' : this.level === 'kernels' ? 'kernel' : 'step') + (v.ns ? ' · ' + time(v.ns) : '');
-    const seen = new Set(), lines = [];
+    const seen = new Set(), lines = [], {page, boxes} = this.boxesOf(vertices, widthOf);
     for (const [a, b] of this.edges) {
       const from = vertexOf[a], to = vertexOf[b], key = from * vertices.length + to;
       if (from === to || seen.has(key)) continue;
       seen.add(key);
-      lines.push([from, to]);
+      lines.push([from, to, ...joinBoxes(vertices[from], vertices[to])]);
     }
-    return {vertices, vertexOf, lines};
+    return {vertices, vertexOf, lines, page, boxes};
+  }
+  // The boxes of the open groups, and the page, which is the box around everything.
+  boxesOf(vertices, widthOf) {
+    const boxes = new Map();
+    const boxOf = group => {
+      if (!boxes.has(group.key)) {
+        const box = {group, members: [], boxes: [], lines: [], joined: new Set(), title: group.key ? widthOf(group.name) + 24 : 0, order: Infinity, level: 0, around: null, w: 0, h: 0};
+        boxes.set(group.key, box);
+        if (group.parent) { box.around = boxOf(group.parent); box.level = box.around.level + 1; box.around.members.push(box); box.around.boxes.push(box); }
+      }
+      return boxes.get(group.key);
+    };
+    const page = boxOf(this.groups.root);
+    for (const v of vertices) {
+      v.around = boxOf(v.group ? v.group.parent : this.groupOf[v.item]);
+      v.level = v.around.level + 1;
+      v.around.members.push(v);
+      for (let box = v.around; box; box = box.around) box.order = Math.min(box.order, v.order);
+    }
+    return {page, boxes};
   }
   // Frames around the open groups, and the bounds of everything.
   frameGroups() {
     this.frames = [];
-    for (const group of this.groups.byKey.values()) {
-      if (!group.key || this.collapsed.has(group.key) || (group.parent && this.hiddenGroup(group.parent))) continue;
-      const boxes = new Map();  // one in each column
-      for (const k of group.all) {
-        const v = this.vertices[this.vertexOf[k]];
-        if (!boxes.has(v.column)) boxes.set(v.column, {x0: Infinity, y0: Infinity, x1: -Infinity, y1: -Infinity, group});
-        const box = boxes.get(v.column);
-        box.x0 = Math.min(box.x0, v.x - v.w / 2); box.x1 = Math.max(box.x1, v.x + v.w / 2);
-        box.y0 = Math.min(box.y0, v.y - v.h / 2); box.y1 = Math.max(box.y1, v.y + v.h / 2);
-      }
-      const pad = 10 + 4 * Math.max(0, 3 - group.depth);
-      for (const [column, box] of boxes) this.frames.push({...box, column, x0: box.x0 - pad, x1: box.x1 + pad, y0: box.y0 - pad - 12, y1: box.y1 + pad});
-    }
-    this.frames.sort((a, b) => a.group.depth - b.group.depth);
-    // If two titles would overlap, the inner one shows both.
-    const frameOf = new Map();
-    for (const frame of this.frames) {
-      frame.title = frame.group.name;
-      frameOf.set(frame.group.key + '|' + frame.column, frame);
-      const outer = frameOf.get(frame.group.parent.key + '|' + frame.column);
-      if (!outer || Math.abs(outer.y0 - frame.y0) > 14 || Math.abs(outer.x0 - frame.x0) > 150 || outer.toldBy && outer.toldBy !== frame) continue;
-      frame.title = outer.title + ' / ' + frame.title;
-      outer.toldBy = frame;
-    }
-    this.bounds = this.vertices.reduce((b, v) => [Math.min(b[0], v.x - v.w / 2), Math.min(b[1], v.y - v.h / 2), Math.max(b[2], v.x + v.w / 2), Math.max(b[3], v.y + v.h / 2)], [Infinity, Infinity, -Infinity, -Infinity]);
-  }
-  hiddenGroup(group) {
-    for (let g = group; g && g.key; g = g.parent) if (this.collapsed.has(g.key)) return true;
-    return false;
+    for (const box of this.boxes.values())
+      if (box.around) this.frames.push({group: box.group, depth: box.level, x0: box.x - box.w / 2, x1: box.x + box.w / 2, y0: box.y - box.h / 2, y1: box.y + box.h / 2});
+    this.frames.sort((a, b) => a.depth - b.depth);
+    this.bounds = this.page.members.reduce((b, v) => [Math.min(b[0], v.x - v.w / 2), Math.min(b[1], v.y - v.h / 2), Math.max(b[2], v.x + v.w / 2), Math.max(b[3], v.y + v.h / 2)], [Infinity, Infinity, -Infinity, -Infinity]);
   }
 
   fit() {
@@ -184,9 +187,10 @@ class GraphView {
     const [x0, y0, x1, y1] = this.bounds;
     const whole = Math.min((width - 80) / (x1 - x0 + 1), (height - 110) / (y1 - y0 + 1), 1.15);
     // A tall graph is shown from its top at a size that can be read.
-    const folded = this.vertices.some(v => v.column % 1000);
-    this.scale = folded ? whole : Math.max(whole, 0.7);
-    this.dx = width / 2 - (x0 + x1) / 2 * this.scale;
+    const folded = this.page.members.some(v => v.column % 1000);
+    this.scale = folded || whole > 0.45 ? whole : 0.7;
+    // What is wider than the screen begins at its left edge.
+    this.dx = Math.max(width / 2 - (x0 + x1) / 2 * this.scale, (x1 - x0) * this.scale > width ? 24 - x0 * this.scale : -Infinity);
     this.dy = whole >= this.scale ? Math.max(80 - y0 * this.scale, height / 2 - (y0 + y1) / 2 * this.scale + 20) : 80 - y0 * this.scale;
     this.surface.request();
   }
@@ -325,27 +329,27 @@ class GraphView {
   drawFrames(ctx, x0, y0, x1, y1) {
     for (const f of this.frames) {
       if (f.x1 < x0 || f.x0 > x1 || f.y1 < y0 || f.y0 > y1) continue;
-      if (this.scale < 0.25) { if (f.group.depth === 1 && this.scale > 0.05) { ctx.strokeStyle = palette.line; ctx.lineWidth = 1 / this.scale; ctx.strokeRect(f.x0, f.y0, f.x1 - f.x0, f.y1 - f.y0); } continue; }
+      if (this.scale < 0.25) { if (f.depth === 1 && this.scale > 0.05) { ctx.strokeStyle = palette.line; ctx.lineWidth = 1 / this.scale; ctx.strokeRect(f.x0, f.y0, f.x1 - f.x0, f.y1 - f.y0); } continue; }
       ctx.globalAlpha = 0.5;
-      ctx.fillStyle = f.group.depth % 2 ? palette.panel : palette.bg;
+      ctx.fillStyle = f.depth % 2 ? palette.panel : palette.bg;
       ctx.beginPath(); ctx.roundRect(f.x0, f.y0, f.x1 - f.x0, f.y1 - f.y0, 12); ctx.fill();
       ctx.globalAlpha = 1;
       ctx.strokeStyle = palette.line; ctx.lineWidth = Math.max(1, 0.7 / this.scale); ctx.stroke();
-      if (this.scale > 0.3 && !f.toldBy) {
+      if (this.scale > 0.3) {
         ctx.fillStyle = palette.soft;
         ctx.font = '11px system-ui, "Liberation Sans", sans-serif';
         ctx.textAlign = 'left'; ctx.textBaseline = 'middle';
-        ctx.fillText(fitted(ctx, '– ' + f.title, f.x1 - f.x0 - 12), f.x0 + 8, f.y0 + 10);
+        ctx.fillText(fitted(ctx, '– ' + f.group.name, f.x1 - f.x0 - 16), f.x0 + 10, f.y0 + 14);
       }
     }
   }
   drawEdges(ctx, x0, y0, x1, y1) {
     const marked = this.markedVertex();
-    const curve = (a, b) => {
+    const curve = ([, , outerA, outerB], a, b) => {
       const from = a.y + a.h / 2, to = b.y - b.h / 2, bend = Math.max(12, Math.min(60, Math.abs(to - from) / 2));
       ctx.moveTo(a.x, from);
-      if (a.column < b.column) {  // through the gap beside its column
-        const gap = a.gutter, r = 10;
+      if (outerA.column < outerB.column) {  // through the gap beside its column
+        const gap = outerA.gutter, r = 10;
         ctx.lineTo(a.x, from + 6); ctx.quadraticCurveTo(a.x, from + 16, a.x + r, from + 16); ctx.lineTo(gap - r, from + 16);
         ctx.quadraticCurveTo(gap, from + 16, gap, from + 6); ctx.lineTo(gap, to - 8); ctx.quadraticCurveTo(gap, to - 18, gap + r, to - 18);
         ctx.lineTo(b.x - r, to - 18); ctx.quadraticCurveTo(b.x, to - 18, b.x, to - 8); ctx.lineTo(b.x, to);
@@ -353,7 +357,7 @@ class GraphView {
       }
       if (this.scale < 0.15) return ctx.lineTo(b.x, to);
       // The edge is routed around items between its ends.
-      const long = to - from > 60 && Math.abs(a.x - b.x) < 40, bow = long ? Math.max(a.w, b.w) / 2 + 26 + Math.min(70, (to - from) * 0.05) : 0;
+      const long = to - from > 110 && Math.abs(a.x - b.x) < 40, bow = long ? Math.max(a.w, b.w) / 2 + 26 + Math.min(70, (to - from) * 0.05) : 0;
       if (!long) return ctx.bezierCurveTo(a.x, from + bend, b.x, to - bend, b.x, to);
       const side = Math.max(a.x, b.x) + bow;
       ctx.bezierCurveTo(a.x, from + 22, side, from + 4, side, from + 44);
@@ -371,9 +375,9 @@ class GraphView {
     for (const line of this.lines) {
       const a = this.vertices[line[0]], b = this.vertices[line[1]];
       if (Math.max(a.x, b.x) < x0 || Math.min(a.x, b.x) > x1 || Math.max(a.y, b.y) < y0 || Math.min(a.y, b.y) > y1) continue;
-      if (marked >= 0 && (line[0] === marked || line[1] === marked)) { near.push([a, b]); continue; }
+      if (marked >= 0 && (line[0] === marked || line[1] === marked)) { near.push([line, a, b]); continue; }
       if (shortest && Math.abs(a.x - b.x) + Math.abs(a.y - b.y) < shortest) continue;
-      curve(a, b);
+      curve(line, a, b);
       if (++drawn % 64 === 0) { ctx.stroke(); ctx.beginPath(); }
     }
     ctx.stroke();
@@ -381,7 +385,7 @@ class GraphView {
     ctx.strokeStyle = palette.accent;
     ctx.lineWidth = Math.max(2, 1.2 / this.scale);
     ctx.beginPath();
-    for (const [a, b] of near) curve(a, b);
+    for (const edge of near) curve(...edge);
     ctx.stroke();
   }
   markedVertex() {

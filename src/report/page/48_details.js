@@ -5,13 +5,13 @@ const section = (title, ...content) => content.flat().filter(Boolean).length ? [
 const facts = pairs => el('div', {class: 'kv'}, pairs.filter(([, v]) => v !== undefined && v !== null && v !== '').map(([k, v]) => [el('span', {}, k), el('span', {}, v)]));
 
 function overviewOfGraph(graph, view) {
-  const kinds = [['contraction', 'matmuls, convolutions, attention'], ['loop', 'fused loops'], ['scatter', 'scatters'], ['call', 'calls through PyTorch'], ['copy', 'copies'], ['step', 'other steps'], ['input', 'inputs']];
+  const kinds = Object.entries(kKindWords).filter(([kind]) => view.items.some(item => item.kind === kind));
   return [el('h3', {}, graph.name), el('div', {class: 'sub'}, `${count(graph.nodes.length)} nodes → ${count(graph.units.filter(u => u.steps.length).length)} kernels → ${count(graph.steps.length)} steps`),
     el('div', {class: 'note'}, 'Click a node for its shapes, your source line, its kernel code and why its neighbours were not fused with it. Click a group to open it. Scroll to zoom, drag to move.'),
     ...section('Colours', el('div', {class: 'legend', style: 'flex-direction:column'}, kinds.map(([kind, words]) => el('span', {}, el('span', {class: 'dot', style: `background:${colourOf(kind)}`}), words)))),
     ...section('Longest kernels', [...graph.units].filter(u => u.ns).sort((a, b) => b.ns - a.ns).slice(0, 12).map(unit =>
       el('div', {class: 'help', style: 'padding:5px 0', onclick: () => view.show({unit: unit.id})}, el('span', {class: 'lost', style: 'color:inherit;flex-basis:64px'}, time(unit.ns)), el('span', {class: 't', style: 'font-weight:500'}, unit.label)))),
-    ...section('Not fused', separateReasons(graph).slice(0, 8).map(({reason, items}) => el('div', {class: 'why'}, el('b', {}, `${items.length} × `), reason, ' ',
+    ...section('Not fused', separateReasons(graph).slice(0, 8).map(({reason, items}) => el('div', {class: 'why'}, el('b', {}, `${items.length} × `), reason, '. ', el('span', {class: 'soft'}, meaningOf(reason)), ' ',
       chip('show', () => view.show({node: items[0].node >= 0 ? items[0].node : items[0].other})))))];
 }
 
@@ -51,7 +51,7 @@ function detailsOfNode(graph, node, go) {
     ...(node.attrs ? section('Attributes', el('pre', {}, node.attrs)) : []),
     ...section('Became', unit ? chip('kernel ' + unit.label, () => go({unit: unit.id})) : el('span', {class: 'muted'}, 'no kernel: folded, or computed before the first call'),
       unit ? chips(unit.steps, s => 'step ' + s, s => go({step: s})) : null),
-    ...section('Why not fused', why.map(({other, reason}) => el('div', {class: 'why'}, reason, ' ', other >= 0 ? chip('show ' + graph.nodes[other].op, () => go({node: other})) : null))),
+    ...section('Why not fused', why.map(({other, reason}) => el('div', {class: 'why'}, reason, '. ', el('span', {class: 'soft'}, meaningOf(reason)), ' ', other >= 0 ? chip('show ' + graph.nodes[other].op, () => go({node: other})) : null))),
     ...section('From', chips(makers, n => graph.nodes[n].op, n => go({node: n}))),
     ...section('To', chips(readers, n => n.op, n => go({node: n.id}))),
     ...(unit ? codeOf(graph, unit.steps) : [])];
@@ -66,7 +66,7 @@ function detailsOfUnit(graph, unit, go) {
     ...section('Made of', chips(unit.nodes.filter(n => n >= 0), n => graph.nodes[n].op, n => go({node: n}))),
     ...section('Your lines', lines.slice(0, 8).map(line => el('div', {}, el('code', {title: line}, shortPlace(line))))),
     ...section('Steps', chips(unit.steps, s => graph.steps[s].name + ' #' + s, s => go({step: s}))),
-    ...section('Why not fused', why.slice(0, 12).map(({other, reason}) => el('div', {class: 'why'}, reason, ' ', other >= 0 && graph.nodes[other].unit >= 0 ? chip('show', () => go({unit: graph.nodes[other].unit})) : null))),
+    ...section('Why not fused', why.slice(0, 12).map(({other, reason}) => el('div', {class: 'why'}, reason, '. ', el('span', {class: 'soft'}, meaningOf(reason)), ' ', other >= 0 && graph.nodes[other].unit >= 0 ? chip('show', () => go({unit: graph.nodes[other].unit})) : null))),
     ...codeOf(graph, unit.steps)];
 }
 
@@ -80,25 +80,30 @@ function detailsOfStep(graph, step, go) {
 }
 
 function measured(graph, steps) {
-  const sum = key => steps.reduce((s, step) => s + (step[key] || 0), 0), ns = sum('ns');
+  const sum = key => steps.reduce((s, step) => s + (step[key] || 0), 0), ns = sum('ns'), best = sum('best');
   if (!ns) return [];
-  const ideal = sum('ideal'), moved = sum('read') + sum('written');
+  const ideal = sum('ideal'), moved = sum('read') + sum('written'), share = ideal / best;
+  const slower = [steps[0].byMemory, steps[0].byCompute].map(t => t || 0), limit = slower[0] >= slower[1] ? 'memory' : 'arithmetic';
   return [...section('Measured', facts([['time', `${time(ns)} · ${percent(ns / graph.ns)} of the call`],
-    ['computes', moved || sum('flops') ? `${round(sum('flops') / 1e6)} MFLOP · ${round(sum('flops') / ns)} GFLOP/s` : ''],
-    ['moves', moved ? `${bytes(moved)} · ${round(moved / ns)} GB/s` : ''],
-    ['limit', ideal ? `${steps[0].byMemory >= steps[0].byCompute ? 'memory' : 'arithmetic'} · reaches ${percent(ideal / ns)}` : ''],
-    ['threads', Math.max(...steps.map(s => s.workers)) || '']]),
-    ideal ? el('div', {class: 'bar', style: 'margin-top:8px'}, el('i', {style: `width:${Math.min(100, 100 * ideal / ns)}%;background:${ideal / ns > PEAK_SHARE ? 'var(--good)' : ideal / ns > 0.2 ? 'var(--warn)' : 'var(--bad)'}`})) : null)];
+    ['at best', best < 0.95 * ns ? `${time(best)}, in another call` : ''],
+    ['computes', moved || sum('flops') ? `${round(sum('flops') / 1e6)} MFLOP · ${round(sum('flops') / best)} GFLOP/s` : ''],
+    ['moves', moved ? `${bytes(moved)} · ${round(moved / best)} GB/s` : ''],
+    ['limit', ideal ? `${limit}: ${time(ideal)} would be possible` : ''],
+    ['reaches', ideal ? `${percent(share)} of its limit` : ''],
+    [graph.onDevice ? 'blocks' : 'threads', graph.onDevice ? steps[0].grid : Math.max(...steps.map(s => s.workers)) || '']]),
+    ideal ? el('div', {class: 'bar', style: 'margin-top:8px'}, el('i', {style: `width:${Math.min(100, 100 * share)}%;background:${shareColour(share)}`})) : null)];
 }
+
+const shareColour = share => share > PEAK_SHARE ? 'var(--good)' : share > 0.2 ? 'var(--warn)' : 'var(--bad)';
 
 function codeOf(graph, steps) {
   const codes = [...new Set(steps.map(s => graph.steps[s].code).filter(c => c >= 0 && c !== undefined))];
   return codes.flatMap(c => {
     const code = graph.codes[c], parts = [];
-    if (code.problem) parts.push(['problem', code.problem + (code.algorithm ? '\nalgorithm ' + code.algorithm : '')]);
-    if (code.kernel >= 0) parts.push([code.problem ? 'epilogue' : 'loops', graph.kernels[code.kernel].loops], ['assembly', graph.kernels[code.kernel].assembly]);
+    if (code.kernel >= 0) parts.push([code.problem ? 'epilogue' : 'loop IR', graph.kernels[code.kernel].loops], ['LLVM IR', graph.kernels[code.kernel].llvm], ['assembly', graph.kernels[code.kernel].assembly]);
     parts.push(['CUDA', code.cuda], ['SASS', code.sass]);
     for (const k of code.prologues) parts.push(['prologue', graph.kernels[k].loops]);
+    if (code.problem) parts.push(['problem', code.problem + (code.algorithm ? '\nalgorithm ' + code.algorithm : '')]);
     return section('Code: ' + code.name, tabbed(parts.filter(([, text]) => text)));
   });
 }

@@ -8,13 +8,13 @@ class MemoryView {
     for (const [, , size, first, last] of rows) for (let p = first; p <= last; p++) alive[p] += size;
     this.peak = alive.reduce((best, size, p) => size > alive[best] ? p : best, 0);
     this.alive = alive;
-    const outside = memory.outside, weights = outside.constant || 0;
+    const outside = memory.outside;
     const ratio = memory.lower_bound ? memory.total / memory.lower_bound : 1;
     const box = el('div', {class: 'canvas', style: 'height:470px;flex:none'});
     const workspace = rows.filter(r => graph.buffers[r[0]].name === 'workspace').reduce((s, r) => Math.max(s, r[2]), 0);
-    parent.append(el('div', {class: 'page'}, el('h2', {}, 'Memory', el('small', {}, 'sizes of the traced call')),
+    parent.append(el('div', {class: 'page'}, el('h2', {}, 'Memory', el('small', {}, 'each rectangle is a value: its addresses and the steps during which it is needed')),
       el('div', {class: 'cards', style: 'margin-bottom:16px'}, card(bytes(memory.total), 'arena for temporaries', `${rows.length} values, ${bytes(memory.without_reuse)} without reuse`),
-        card(bytes(memory.lower_bound), 'lower bound', `${round(ratio)} × reached, ${memory.strategy.replace(/_/g, ' ')}`), card(bytes(weights), 'weights and constants'), card(bytes(outside.input || 0), 'inputs'), card(bytes(outside.output || 0), 'results'), workspace ? card(bytes(workspace), 'largest workspace') : null),
+        card(bytes(memory.lower_bound), 'lower bound', ratio < 1.005 ? 'reached: no plan needs less' : `the arena is ${round(ratio)} × as large`), outside.constant ? card(bytes(outside.constant), 'weights and constants', 'kept between calls') : null, card(bytes(outside.input || 0), outside.constant ? 'inputs' : 'inputs and weights', 'memory of the caller'), card(bytes(outside.output || 0), 'results', 'new in each call'), workspace ? card(bytes(workspace), 'largest workspace') : null),
       memory.why ? el('div', {class: 'why'}, 'More than the lower bound: ' + memory.why) : null,
       memory.later.length ? el('div', {class: 'note'}, `${memory.later.length} values are placed once their size is known and are not shown.`) : null,
       rows.length ? el('div', {class: 'panel', style: 'padding:0;overflow:hidden'}, box) : el('div', {class: 'panel empty'}, 'This graph needs no temporaries.'),
@@ -32,9 +32,13 @@ class MemoryView {
     const {graph} = this, at = this.graph.memory.rows.filter(r => r[3] <= this.peak && this.peak <= r[4]).sort((a, b) => b[2] - a[2]);
     const step = graph.steps[graph.memory.position_of_step.indexOf(this.peak)];
     return [el('h2', {}, 'Values alive at the peak', el('small', {}, `${bytes(this.alive[this.peak])} at step ${this.peak}` + (step ? ` (${step.name})` : ''))),
-      el('div', {class: 'panel scroll', style: 'padding:4px 8px'}, el('table', {}, el('thead', {}, el('tr', {}, ['value', 'type', 'bytes', 'share', 'lives'].map((t, k) => el('th', {class: k > 1 ? 'r' : ''}, t)))),
-        el('tbody', {}, at.slice(0, 40).map(r => el('tr', {}, el('td', {}, el('span', {class: 'dot', style: `background:${oneOf(String(r[0]))}`}), `%${r[0]} ${graph.buffers[r[0]].name}`), el('td', {}, el('code', {}, graph.buffers[r[0]].type)),
+      el('div', {class: 'panel scroll', style: 'padding:4px 8px'}, el('table', {}, el('thead', {}, el('tr', {}, ['value', 'type', 'written by', 'bytes', 'share', 'needed'].map((t, k) => el('th', {class: k > 2 ? 'r' : ''}, t)))),
+        el('tbody', {}, at.slice(0, 40).map(r => el('tr', {}, el('td', {}, el('span', {class: 'dot', style: `background:${oneOf(String(r[0]))}`}), `%${r[0]} ${graph.buffers[r[0]].name}`), el('td', {}, el('code', {}, graph.buffers[r[0]].type)), el('td', {}, this.writerOf(r[0])),
           ...[bytes(r[2]), percent(r[2] / this.alive[this.peak]), `steps ${r[3]} to ${r[4]}`].map(t => el('td', {class: 'r'}, t)))))))];
+  }
+  writerOf(buffer) {
+    const step = this.graph.steps.find(s => s.writes.includes(buffer));
+    return step ? el('span', {class: 'chip', onclick: () => this.app.goTo({step: step.id}), title: step.at || step.name}, step.name + (step.at ? ' · ' + shortPlace(step.at) : '')) : '';
   }
   px(p) { return 78 + p / this.graph.memory.positions * (this.surface.width - 92); }
   py(offset) { return this.surface.height - 40 - offset / (this.graph.memory.total * 1.05) * (this.surface.height - 60); }

@@ -13,28 +13,29 @@ class OverviewView {
     const flops = graph.steps.reduce((s, x) => s + (x.ns ? x.flops || 0 : 0), 0), busy = graph.steps.reduce((s, x) => s + x.ns, 0);
     const byKind = new Map();
     for (const step of graph.steps) if (step.ns) byKind.set(step.colour, (byKind.get(step.colour) || 0) + step.ns);
-    const words = {contraction: 'matmuls, convolutions, attention', loop: 'fused loops', scatter: 'scatters', call: 'calls through PyTorch', copy: 'copies', step: 'other'};
-    const parts = [...byKind].sort((a, b) => b[1] - a[1]).map(([kind, ns]) => [words[kind] || kind, ns, colourOf(kind)]);
+    const parts = [...byKind].sort((a, b) => b[1] - a[1]).map(([kind, ns]) => [kKindWords[kind] || kind, ns, colourOf(kind)]);
     if (graph.timeline) parts.push(['nothing runs', idleOf(graph), palette.line]);
     const calls = graph.timeline ? graph.timeline.calls : [], fallbacks = ((report.extra.graphs || {})[graph.name] || {}).calls || [];
     parent.append(el('div', {class: 'page'},
+      el('p', {class: 'lead'}, inShort(graph)),
       el('div', {class: 'cards'},
         graph.timeline ? card(time(graph.ns), 'fastest call', `median ${time(median(calls))} of ${calls.length}`) : null,
         card(count(graph.steps.filter(s => s.kind === 'launch').length), 'launches', `from ${count(graph.nodes.length)} nodes`),
-        graph.timeline ? card([round(flops / graph.ns), el('small', {}, 'GFLOP/s')], 'while it runs', graph.onDevice ? '' : `${percent(flops / graph.ns / graph.machine.gflops)} of ${round(graph.machine.gflops)} measured`) : null,
+        graph.timeline ? card([round(flops / graph.ns), el('small', {}, 'GFLOP/s')], 'arithmetic, over the call', graph.limits.known ? `${percent(flops / graph.ns / graph.limits.gflops)} of the peak of ${round(graph.limits.gflops)}` : '') : null,
         card(bytes(memory.total), 'memory for temporaries', `lower bound ${bytes(memory.lower_bound)}`),
-        card(bytes(memory.outside.constant || memory.outside.input || 0), memory.outside.constant ? 'weights and constants' : 'inputs and weights'),
-        fallbacks.length ? card(String(fallbacks.length), 'ops through PyTorch', 'see Decisions') : null,
-        report.first_call.length ? card(time(1e9 * report.first_call.reduce((s, p) => s + p[1], 0)), 'first call') : null),
+        card(bytes((memory.outside.constant || 0) + (memory.outside.input || 0)), 'inputs and weights', 'outside of the arena'),
+        fallbacks.length ? card(String(fallbacks.length), 'ops through PyTorch', 'Decisions says why') : null,
+        report.first_call.length ? card(time(1e9 * report.first_call.reduce((s, p) => s + p[1], 0)), 'first call', 'compiling included') : null),
       el('div', {class: 'cols', style: 'margin-top:18px'},
-        el('div', {class: 'panel'}, el('h2', {}, 'What would help', el('small', {}, 'by time lost against the machine’s limits')),
+        el('div', {class: 'panel'}, el('h2', {}, 'What would help', el('small', {}, `time lost against the limits of this ${graph.onDevice ? 'GPU' : 'machine'}; click for details`)),
           help.length ? help.slice(0, 9).map(item => el('div', {class: 'help', onclick: () => item.step ? app.goTo({step: item.step.id}) : item.tab && app.open(item.tab)},
             el('div', {class: 'lost'}, item.lost ? time(item.lost) : '', item.lost ? el('small', {}, percent(item.lost / graph.ns)) : null), el('div', {}, el('div', {class: 't'}, item.title), el('div', {class: 'w'}, item.words)))) :
-            el('p', {class: 'note'}, graph.onDevice ? 'The limits of the device are not measured: the launches that take longest are in the timeline.' : graph.timeline ? 'Every launch reaches half of its limit or more.' : 'Nothing was timed.')),
+            el('p', {class: 'note'}, !graph.timeline ? 'Nothing was timed.' : !graph.limits.known ? 'The limits of this device are not known: the launches that take longest are in the timeline.' : 'Nothing stands out: every launch that matters reaches half of its limit or more.')),
         el('div', {}, el('div', {class: 'panel'}, el('h2', {}, 'Where the time of a call goes'), graph.timeline ? stacked(parts, time) : el('p', {class: 'note'}, 'No call was traced.')),
-          report.first_call.length ? el('div', {class: 'panel', style: 'margin-top:18px'}, el('h2', {}, 'Where the first call’s time goes'), stacked(report.first_call.filter(p => p[1] > 0).map(([name, s]) => [kPhases[name] || name, s * 1e9]), time)) : null,
-          el('div', {class: 'panel', style: 'margin-top:18px'}, el('h2', {}, 'Made with'), facts([['machine', `${report.machine.name}, ${report.machine.threads} threads`], ['target', graph.target], ['code', graph.generator], ['gex', report.gex], ['written', report.created.replace('T', ' ').replace('Z', ' UTC')],
-            ['sizes', Object.entries(graph.sizes).map(([k, v]) => `${k} = ${v}`).join(', ')]]))))));
+          report.first_call.length ? el('div', {class: 'panel', style: 'margin-top:18px'}, el('h2', {}, 'Where the first call’s time goes'), stacked(report.first_call.filter(p => p[1] > 0).map(([name, s]) => [kPhases[name] || name, s * 1e9]), time)) : null)),
+      graph.timeline ? [el('h2', {}, 'Longest launches', el('small', {}, 'equal ones together; click to see one in the graph')), launchTable(graph, app, (a, b) => b.ns - a.ns, 8)] : null,
+      el('h2', {}, 'Made with'), el('div', {class: 'panel'}, facts([['machine', `${report.machine.name}, ${report.machine.threads} threads`], ['target', graph.target], ['code', graph.generator], ['gex', report.gex], ['written', report.created.replace('T', ' ').replace('Z', ' UTC')],
+            graph.onDevice ? ['device', graph.limits.where] : ['', ''], ['sizes', Object.entries(graph.sizes).map(([k, v]) => `${k} = ${v}`).join(', ')]]))));
   }
 }
 
@@ -50,7 +51,7 @@ class DecisionsView {
     if (extra.end) page.append(el('div', {class: 'why'}, 'The graph ends at ' + extra.end));
     add('Passes', 'nodes before and after; passes that ran several times together', passTable(graph));
     const reasons = separateReasons(graph);
-    add('Not fused, and why', many(graph.separate.length, 'pair'), reasons.length ? table(['times', 'reason', 'first'], reasons.map(({reason, items}) => ({go: () => app.goTo({node: Math.max(items[0].node, items[0].other)}), cells: [count(items.length), reason, nodeText(graph, items[0].node)]})), [0]) : el('p', {class: 'note'}, 'Everything that can be fused was fused.'));
+    add('Not fused, and why', `${many(graph.separate.length, 'pair')} of neighbours that are two launches`, reasons.length ? table(['times', 'reason', 'what it means', 'first'], reasons.map(({reason, items}) => ({go: () => app.goTo({node: Math.max(items[0].node, items[0].other)}), cells: [count(items.length), reason, el('span', {class: 'soft'}, meaningOf(reason)), nodeText(graph, items[0].node)]})), [0]) : el('p', {class: 'note'}, 'Everything that can be fused was fused.'));
     if ((extra.calls || []).length) add('Calls through PyTorch', 'why, and your line', table(['op', 'reason', 'at'], extra.calls.map(c => [el('code', {}, c.op), c.reason, shortPlace(c.at)])));
     if (graph.captures.length) add('Captures', 'one for each set of sizes', table(['sizes', 'calls', 'arena', 'lower bound', 'reason'], graph.captures.map(c => [c.key.length ? c.key.join(', ') : 'fixed', count(c.hits), bytes(c.arena_bytes), bytes(c.lower_bound), [c.reason, c.note ? el('div', {class: 'muted'}, c.note) : null]]), [1, 2, 3]));
     if (graph.tuned.length) add('Kernels chosen by measuring', '', table(['finding'], graph.tuned.map(t => [t])));
@@ -85,7 +86,7 @@ function passTable(graph) {
   const idle = [...rows.values()].filter(r => !r.count && !r.delta), sum = key => idle.reduce((s, r) => s + r[key], 0);
   const together = idle.length ? [{name: el('span', {class: 'muted', title: idle.map(r => r.name).join(', ')}, `${idle.length} passes changed nothing`), runs: sum('runs'), count: 0, delta: 0, seconds: sum('seconds')}] : [];
   return el('div', {}, el('div', {class: 'panel', style: 'padding:10px 14px;margin-bottom:12px'}, el('div', {class: 'muted', style: 'font-size:12px'}, `nodes over ${graph.passes.length} runs of passes: ${count(points[0])} → ${count(points[points.length - 1])}`), svg),
-    table(['pass', 'runs', 'did', 'nodes', 'time'], [...effective, ...together].map(r => [r.name, count(r.runs), r.count ? count(r.count) : el('span', {class: 'muted'}, '–'),
+    table(['pass', 'runs', 'changes', 'nodes', 'time'], [...effective, ...together].map(r => [r.name, count(r.runs), r.count ? count(r.count) : el('span', {class: 'muted'}, '–'),
       r.delta ? el('span', {class: r.delta < 0 ? 'down' : ''}, (r.delta > 0 ? '+' : '') + count(r.delta)) : el('span', {class: 'muted'}, '±0'), time(r.seconds * 1e9)]), [1, 2, 3, 4]));
 }
 
@@ -96,7 +97,7 @@ class CompareView {
     const pairs = matched(a.graphs, b.graphs);
     for (const [left, right] of pairs) {
       if (pairs.length > 1) page.append(el('h2', {}, left.name));
-      page.append(compareFigures(left, right, a, b), el('h2', {}, 'Launches', el('small', {}, 'sorted by change of time')), compareLaunches(left, right), ...compareDecisions(left, right));
+      page.append(compareFigures(left, right, a, b), el('h2', {}, 'Launches', el('small', {}, 'sorted by change of time; each launch counts with its fastest run')), compareLaunches(left, right), ...compareDecisions(left, right));
     }
     const alone = [...a.graphs.filter(g => !pairs.some(p => p[0] === g)).map(g => 'only before: ' + g.name), ...b.graphs.filter(g => !pairs.some(p => p[1] === g)).map(g => 'only after: ' + g.name)];
     if (alone.length) page.append(el('p', {class: 'note'}, alone.join('; ')));
@@ -119,9 +120,10 @@ const change = (before, after, worse = 1) => {
 };
 function compareFigures(left, right, a, b) {
   const sum = (graph, f) => graph.steps.reduce((s, x) => s + (f(x) || 0), 0), seconds = r => r.first_call.reduce((s, p) => s + p[1], 0) * 1e9;
-  const rows = [['fastest call', left.ns, right.ns, time], ['median call', left.timeline ? median(left.timeline.calls) : 0, right.timeline ? median(right.timeline.calls) : 0, time], ['time inside launches', sum(left, s => s.ns), sum(right, s => s.ns), time],
+  const all = [['fastest call', left.ns, right.ns, time], ['median call', left.timeline ? median(left.timeline.calls) : 0, right.timeline ? median(right.timeline.calls) : 0, time], ['time inside launches', sum(left, s => s.best), sum(right, s => s.best), time],
     ['launches', left.steps.filter(s => s.kind === 'launch').length, right.steps.filter(s => s.kind === 'launch').length, count], ['nodes', left.nodes.length, right.nodes.length, count], ['kernels', left.kernels.length, right.kernels.length, count],
     ['bytes moved', sum(left, s => s.read + s.written), sum(right, s => s.read + s.written), bytes], ['arena', left.memory.total, right.memory.total, bytes], ['lower bound', left.memory.lower_bound, right.memory.lower_bound, bytes], ['pairs not fused', left.separate.length, right.separate.length, count], ['first call', seconds(a), seconds(b), time]];
+  const rows = all.filter(([, x, y]) => x || y);
   return table(['', 'before', 'after', 'change'], rows.map(([name, x, y, text]) => [name, text(x), text(y), change(x, y)]), [1, 2, 3]);
 }
 function compareLaunches(left, right) {
@@ -129,7 +131,7 @@ function compareLaunches(left, right) {
   for (const [side, graph] of [[0, left], [1, right]]) for (const row of kindsOfLaunches(graph)) {
     if (!rows.has(row.name)) rows.set(row.name, {name: row.name, colour: row.colour, n: [0, 0], ns: [0, 0]});
     const entry = rows.get(row.name);
-    entry.n[side] += row.steps.length; entry.ns[side] += row.ns;
+    entry.n[side] += row.steps.length; entry.ns[side] += row.best;
   }
   const list = [...rows.values()].sort((a, b) => Math.abs(b.ns[1] - b.ns[0]) - Math.abs(a.ns[1] - a.ns[0])), most = Math.max(1, ...list.flatMap(r => r.ns));
   const bar = (ns, colour) => el('div', {class: 'bar', style: 'margin:2px 0'}, el('i', {style: `width:${100 * ns / most}%;background:${colour}`}));

@@ -335,7 +335,13 @@ int cuInit(unsigned) { return 0; }
 int cuDeviceGetCount(int* count) { return *count = 1, 0; }
 int cuDeviceGet(int* device, int) { return *device = 0, 0; }
 int cuDeviceGetAttribute(int* value, int attribute, int) {
-  return *value = attribute == 75 ? 9 : attribute == 16 ? 4 : 0, 0;
+  static const std::map<int, int> known = {
+      {13, 1'000'000}, {16, 4}, {38, 1 << 20}, {75, 9}, {76, 0}};  // the clock in kHz, ...
+  const auto found = known.find(attribute);
+  return *value = found == known.end() ? 0 : found->second, 0;
+}
+int cuDeviceGetName(char* name, int bytes, int) {
+  return std::snprintf(name, static_cast<std::size_t>(bytes), "emulated GPU"), 0;
 }
 int cuDevicePrimaryCtxRetain(void** context, int) { return *context = context, 0; }
 int cuDevicePrimaryCtxRelease_v2(int) { return 0; }
@@ -380,6 +386,12 @@ int cuMemcpyDtoHAsync_v2(void* to, DevicePtr from, std::size_t bytes, Stream* st
   submit(stream, [=] { std::memcpy(to, reinterpret_cast<const void*>(from), bytes); });
   return 0;
 }
+int cuMemcpyDtoDAsync_v2(DevicePtr to, DevicePtr from, std::size_t bytes, Stream* stream) {
+  submit(stream, [=] {
+    std::memcpy(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes);
+  });
+  return 0;
+}
 
 int cuStreamCreate(Stream** stream, unsigned) {
   *stream = new Stream;
@@ -405,9 +417,16 @@ int cuEventRecord(Event* event, Stream* stream) {
   event->time = std::chrono::steady_clock::now();
   event->capture = is_captured(stream) ? stream->capture : nullptr;
   if (event->capture != nullptr || is_lazy())
-    add(stream, {{}, event, ticket, false});
+    add(stream, {[=] { event->time = std::chrono::steady_clock::now(); }, event, ticket, false});
   else
     event->reached = ticket;
+  return 0;
+}
+// With the flag 1 and in a capture: a node of the graph, which no other stream may wait for.
+int cuEventRecordWithFlags(Event* event, Stream* stream, unsigned flags) {
+  if (flags == 0) return cuEventRecord(event, stream);
+  if (flags != 1 || !is_captured(stream)) return 1;
+  add(stream, {[=] { event->time = std::chrono::steady_clock::now(); }});
   return 0;
 }
 int cuEventElapsedTime(float* milliseconds, const Event* from, const Event* to) {

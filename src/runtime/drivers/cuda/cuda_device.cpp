@@ -135,22 +135,35 @@ std::unique_ptr<Recorder> CudaDevice::make_recorder(const Image& image, Loaded& 
 
 void CudaDevice::issue_all(const std::vector<CudaOp>& ops, const Replay& replay,
                            CudaQueue& queue) const {
-  issue_run(ops, replay.block, queue, queue.stream(), false);
+  issue_run(ops, replay.block, queue, queue.stream(), {});
+  replay.tally->single_launches += num_steps(ops);
+}
+
+void CudaDevice::issue_traced(const std::vector<CudaOp>& ops, const Replay& replay,
+                              CudaQueue& queue) const {
+  TracedCall call(api_, queue.stream(), *replay.trace);
+  StepTimes times(api_, false);
+  issue_run(ops, replay.block, queue, queue.stream(), {.times = &times});
+  call.wait();
+  call.give(times);
   replay.tally->single_launches += num_steps(ops);
 }
 
 void CudaDevice::issue_run(std::span<const CudaOp> ops, const std::int64_t* words, CudaQueue& queue,
-                           Stream main, bool at_gear) const {
+                           Stream main, Mode mode) const {
   StreamFork fork(api_, queue.side_streams(), main, ops);
   for (const CudaOp& op : ops) {
     if (op.kind == CudaOp::Kind::record) {
       fork.record(op.event, op.stream);
     } else if (op.kind == CudaOp::Kind::wait) {
       fork.wait(op.event, op.stream);
+      if (mode.times != nullptr) mode.times->wait(op.stream);
     } else {
       const Stream stream = fork.stream(op.stream);
-      issue(op, words, queue, stream, at_gear);
-      if (checks_steps_ && !at_gear && !queue.is_recorded()) check_step(op, stream);
+      if (mode.times != nullptr) mode.times->begin(op, stream);
+      issue(op, words, queue, stream, mode);
+      if (mode.times != nullptr) mode.times->end(op, stream);
+      if (checks_steps_ && !mode.at_gear && !queue.is_recorded()) check_step(op, stream);
     }
   }
   fork.join();
@@ -162,7 +175,8 @@ void CudaDevice::check_step(const CudaOp& op, Stream stream) const {
 }
 
 void CudaDevice::launch(const CudaOp& op, DevicePtr parameters, const std::int64_t* words,
-                        Stream stream, bool at_gear) const {
+                        Stream stream, Mode mode) const {
+  const bool at_gear = mode.at_gear;
   std::int64_t grid = at_gear ? op.gear_grid : words[op.grid_word];
   std::int64_t shared = at_gear ? op.gear_shared : words[op.grid_word + 2];
   if (op.blocks > 0) {
@@ -191,18 +205,21 @@ void CudaDevice::launch(const CudaOp& op, DevicePtr parameters, const std::int64
   config.shared_bytes = static_cast<unsigned>(shared);
   config.stream = stream;
   config.attributes = &attribute;
-  config.num_attributes = op.waits || op.blocks > 0 ? 1 : 0;
+  // Between a traced kernel and its predecessor is an event: it can't begin before that one ends.
+  const bool overlaps = op.waits && mode.times == nullptr;
+  config.num_attributes = overlaps || op.blocks > 0 ? 1 : 0;
   check(api_, api_.launch_with(&config, op.function, arguments, nullptr), "launching a kernel");
 }
 
 void CudaDevice::issue(const CudaOp& op, const std::int64_t* words, CudaQueue& queue, Stream stream,
-                       bool at_gear) const {
+                       Mode mode) const {
+  const bool at_gear = mode.at_gear;
   DevicePtr parameters = queue.block() + static_cast<DevicePtr>(op.word) * 8;
   std::uint64_t pattern = op.pattern;
   int width = op.width;
   switch (op.kind) {
     case CudaOp::Kind::kernel:
-      return launch(op, parameters, words, stream, at_gear);
+      return launch(op, parameters, words, stream, mode);
     case CudaOp::Kind::library: {
       const std::int64_t* dims = at_gear ? op.gear_dims.data() : words + op.dims_word;
       namespace at = problems::matmul_dims;

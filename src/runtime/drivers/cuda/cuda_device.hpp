@@ -14,6 +14,7 @@
 #include "runtime/device.hpp"
 #include "runtime/drivers/cuda/library.hpp"
 #include "runtime/drivers/cuda/side_streams.hpp"
+#include "runtime/drivers/cuda/step_times.hpp"
 
 namespace gex::runtime::cuda {
 
@@ -168,18 +169,22 @@ class CudaDevice final : public Device {
   // of them, so that a fault is reported with the name of its step.
   void issue_all(const std::vector<CudaOp>& ops, const Replay& replay, CudaQueue& queue) const;
   bool checks_steps() const { return checks_steps_; }
-  // The same with an event of the device after each step, and waits: the trace gets their times.
+  // The same, and waits: the trace gets the times of the steps.
   void issue_traced(const std::vector<CudaOp>& ops, const Replay& replay, CudaQueue& queue) const;
   // Issues steps with their real sizes, or with the gear's (for a graph that serves them all), to
   // `main` and to the queue's other streams. All of them end before what comes later on `main`.
+  struct Mode {
+    bool at_gear = false;
+    StepTimes* times = nullptr;  // of a traced call
+  };
   void issue_run(std::span<const CudaOp> ops, const std::int64_t* words, CudaQueue& queue,
-                 Stream main, bool at_gear) const;
+                 Stream main, Mode mode) const;
 
  private:
   void issue(const CudaOp& op, const std::int64_t* words, CudaQueue& queue, Stream stream,
-             bool at_gear) const;
+             Mode mode) const;
   void launch(const CudaOp& op, DevicePtr parameters, const std::int64_t* words, Stream stream,
-              bool at_gear) const;
+              Mode mode) const;
   void check_step(const CudaOp& op, Stream stream) const;
 
   const DriverApi& api_;

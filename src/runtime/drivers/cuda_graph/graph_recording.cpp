@@ -45,7 +45,8 @@ class GraphRecording final : public Recording {
 
   ~GraphRecording() override {
     device_.make_current();
-    for (auto& [queue, graphs] : by_queue_) destroy(graphs);
+    for (auto* all : {&by_queue_, &traced_})
+      for (auto& [queue, graphs] : *all) destroy(graphs);
   }
 
   void replay(Queue& queue, const Replay& replay) override {
@@ -55,7 +56,7 @@ class GraphRecording final : public Recording {
     cuda.reserve_block(words_);
     cuda.upload(replay.block, ops_.front().word, ops_.back().end_word);
     if (replay.trace != nullptr && !cuda.is_recorded()) {
-      device_.issue_traced(ops_, replay, cuda);
+      replay_traced(cuda, replay);
       count(ops_, replay.block, *replay.tally);
       return;
     }
@@ -64,17 +65,16 @@ class GraphRecording final : public Recording {
       count(ops_, replay.block, *replay.tally);
       return;
     }
-    Graphs& graphs = graphs_for(cuda);
-    const bool valid =
-        graphs.made && graphs.block == cuda.block() && !find_moved_operands(graphs, replay.block);
+    Graphs& graphs = graphs_for(by_queue_, cuda);
+    const bool valid = is_valid(graphs, cuda, replay.block);
     if (!valid && has_captured_library(graphs)) {
       // Libraries initialise on first use, which is not allowed during a capture: this call runs
-      // uncaptured, and the next one makes the graphs.
+      // uncaptured, and the next one uses the graphs that are made after it.
       device_.issue_all(ops_, replay, cuda);
-      capture(graphs, cuda, replay);
+      capture(graphs, cuda, replay, false);
     } else {
-      if (!valid) capture(graphs, cuda, replay);
-      launch(graphs, cuda, replay);
+      if (!valid) capture(graphs, cuda, replay, false);
+      for (std::size_t k = 0; k < graphs.ranges.size(); ++k) launch(k, graphs, cuda, replay, {});
     }
     count(ops_, replay.block, *replay.tally);
   }
@@ -90,33 +90,62 @@ class GraphRecording final : public Recording {
     bool made = false;
     DevicePtr block = 0;
     std::vector<StepRange> ranges;
-    std::vector<GraphExec> execs;  // by range; null where not captured
+    std::vector<GraphExec> execs;                   // by range; null where not captured
+    std::vector<std::unique_ptr<StepTimes>> times;  // by range; null if not traced
     // By op, of captured library calls: the addresses of the capture, and how often they changed.
     std::vector<std::vector<std::int64_t>> addresses;
     std::vector<int> moves;
   };
 
-  void launch(const Graphs& graphs, CudaQueue& queue, const Replay& replay) {
-    for (std::size_t p = 0; p < graphs.ranges.size(); ++p) {
-      const std::span<const CudaOp> steps = steps_of(graphs.ranges[p]);
-      if (!graphs.ranges[p].captured) {
-        replay.tally->single_launches += num_steps(steps);
-        device_.issue_run(steps, replay.block, queue, queue.stream(), false);
-      } else if (graphs.execs[p] != nullptr) {
-        ++replay.tally->graph_launches;
-        check(device_.api(), device_.api().graph_launch(graphs.execs[p], queue.stream()),
-              "launching a graph");
-      }
+  using ByQueue = std::map<std::uint64_t, Graphs>;
+
+  void launch(std::size_t number, const Graphs& graphs, CudaQueue& queue, const Replay& replay,
+              CudaDevice::Mode mode) {
+    const std::span<const CudaOp> steps = steps_of(graphs.ranges[number]);
+    if (!graphs.ranges[number].captured) {
+      replay.tally->single_launches += num_steps(steps);
+      device_.issue_run(steps, replay.block, queue, queue.stream(), mode);
+    } else if (graphs.execs[number] != nullptr) {
+      ++replay.tally->graph_launches;
+      check(device_.api(), device_.api().graph_launch(graphs.execs[number], queue.stream()),
+            "launching a graph");
     }
+  }
+
+  // By graphs of its own, which have events beside the steps.
+  void replay_traced(CudaQueue& queue, const Replay& replay) {
+    Graphs& graphs = graphs_for(traced_, queue);
+    if (!is_valid(graphs, queue, replay.block)) {
+      if (has_captured_library(graphs)) {  // as in replay()
+        device_.issue_traced(ops_, replay, queue);
+        return capture(graphs, queue, replay, true);
+      }
+      capture(graphs, queue, replay, true);
+    }
+    TracedCall call(device_.api(), queue.stream(), *replay.trace);
+    std::vector<std::unique_ptr<StepTimes>> single;
+    for (std::size_t k = 0; k < graphs.ranges.size(); ++k) {
+      const bool captured = graphs.ranges[k].captured;
+      if (!captured) single.push_back(std::make_unique<StepTimes>(device_.api(), false));
+      launch(k, graphs, queue, replay, {.times = captured ? nullptr : single.back().get()});
+    }
+    call.wait();
+    for (std::size_t k = 0; k < graphs.ranges.size(); ++k)
+      if (graphs.execs[k] != nullptr) call.give(*graphs.times[k]);
+    for (const auto& times : single) call.give(*times);
+  }
+
+  bool is_valid(Graphs& graphs, const CudaQueue& queue, const std::int64_t* block) const {
+    return graphs.made && graphs.block == queue.block() && !find_moved_operands(graphs, block);
   }
 
   std::span<const CudaOp> steps_of(const StepRange& range) const {
     return std::span(ops_).subspan(range.first, range.last - range.first);
   }
 
-  Graphs& graphs_for(CudaQueue& queue) {
+  Graphs& graphs_for(ByQueue& all, CudaQueue& queue) {
     const std::lock_guard lock(mutex_);
-    return by_queue_[queue.number()];
+    return all[queue.number()];
   }
 
   bool is_captured_library(const Graphs& graphs, std::size_t op) const {
@@ -148,17 +177,21 @@ class GraphRecording final : public Recording {
     for (GraphExec exec : graphs.execs)
       if (exec != nullptr) device_.api().graph_exec_destroy(exec);
     graphs.execs.clear();
+    graphs.times.clear();
     graphs.made = false;
   }
 
-  void capture(Graphs& graphs, CudaQueue& queue, const Replay& replay) {
+  void capture(Graphs& graphs, CudaQueue& queue, const Replay& replay, bool traced) {
     destroy(graphs);
     graphs.moves.resize(ops_.size());
     std::vector<bool> moving(ops_.size());
     for (std::size_t i = 0; i < ops_.size(); ++i) moving[i] = graphs.moves[i] >= kMaxMoves;
     graphs.ranges = ranges_of(ops_, moving);
     for (const StepRange& range : graphs.ranges) {
-      graphs.execs.push_back(range.captured ? capture_range(range, queue, replay.block) : nullptr);
+      graphs.times.push_back(traced ? std::make_unique<StepTimes>(device_.api(), true) : nullptr);
+      const CudaDevice::Mode mode = {.at_gear = true, .times = graphs.times.back().get()};
+      graphs.execs.push_back(range.captured ? capture_range(range, queue, replay.block, mode)
+                                            : nullptr);
       if (graphs.execs.back() != nullptr) ++replay.tally->recordings;
     }
     graphs.addresses.assign(ops_.size(), {});
@@ -174,13 +207,14 @@ class GraphRecording final : public Recording {
     return op.gear_grid <= 0;
   }
 
-  GraphExec capture_range(const StepRange& range, CudaQueue& queue, const std::int64_t* block) {
+  GraphExec capture_range(const StepRange& range, CudaQueue& queue, const std::int64_t* block,
+                          CudaDevice::Mode mode) {
     const DriverApi& api = device_.api();
     if (std::ranges::all_of(steps_of(range), does_nothing)) return nullptr;
     check(api, api.capture_begin(queue.capture_stream(), kCaptureRelaxed), "beginning a capture");
     Graph graph = nullptr;
     try {
-      device_.issue_run(steps_of(range), block, queue, queue.capture_stream(), true);
+      device_.issue_run(steps_of(range), block, queue, queue.capture_stream(), mode);
     } catch (const Error&) {
       // The stream must leave capture mode, or it would be unusable.
       api.capture_end(queue.capture_stream(), &graph);
@@ -199,7 +233,7 @@ class GraphRecording final : public Recording {
   const std::vector<CudaOp> ops_;
   const int words_;
   std::mutex mutex_;
-  std::map<std::uint64_t, Graphs> by_queue_;
+  ByQueue by_queue_, traced_;
 };
 
 }  // namespace
