@@ -1,4 +1,4 @@
-"""Writes the models of the onnx package's node tests into a folder: all operators, a few nodes each.
+"""Writes the models of the onnx package's node tests into a folder: all operators.
 
 onnx_corpus.py FOLDER
 """

@@ -272,8 +272,11 @@ FOREST: dict[str, Any] = {
 
 @pytest.mark.parametrize("labels", [[3, 5, 9], ["no", "maybe", "yes"]])
 def test_classifiers_become_model_files(labels: list[Any], tmp_path: pathlib.Path) -> None:
-    """What scikit-learn exports: trees, and probabilities as maps. In a file, maps are a tensor with
-    a column for each class, and labels that are strings are their places."""
+    """What scikit-learn exports: trees, and probabilities as maps.
+
+    In a file, maps are a tensor with a column for each class, and labels that are strings are
+    their places.
+    """
     strings = isinstance(labels[0], str)
     kind = "classlabels_strings" if strings else "classlabels_int64s"
     nodes = [
