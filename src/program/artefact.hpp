@@ -17,7 +17,7 @@
 
 namespace gex::program {
 
-inline constexpr std::uint32_t kArtefactVersion = 2;
+inline constexpr std::uint32_t kArtefactVersion = 3;
 inline constexpr std::string_view kArtefactMagic = "GEXART\r\n";  // the first bytes of every file
 
 struct Artefact {

@@ -257,7 +257,10 @@ class Parser {
   TensorPtr data(Line& line) {
     const DType dtype = line.dtype();
     std::vector<std::int64_t> shape;
-    for (Dim d : dims(line)) shape.push_back(d.constant());
+    for (Dim d : dims(line)) {
+      if (!d.is_const()) line.complain("data has the size ", d, ", which is not a number");
+      shape.push_back(d.constant());
+    }
     auto tensor = std::make_shared<HostTensor>(dtype, std::move(shape));
     const std::string_view text = line.word();
     if (text == "omitted") return tensor;

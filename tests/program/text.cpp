@@ -97,6 +97,10 @@ TEST(ProgramText, errors_name_the_line_and_the_offending_word) {
   expect_parse_error("program \"p\"\nbuffer %0 \"x\" temp f33 [] bytes [4]", "f33");
   expect_parse_error("program \"p\"\nbuffer %0 \"x\" temp f32 [s9] bytes [4]", "s9");
   expect_parse_error("program \"p\"\nbuffer %0 \"x\" temp f32 [ bytes", "without");
+  expect_parse_error(
+      "program \"p\"\nsymbol s0 in [1, 2]\nbuffer %0 \"x\" constant f32 [s0] bytes [4] data f32 "
+      "[s0] 0x00",
+      "data has the size s0, which is not a number");
   expect_parse_error("streams 1", "program \"name\"");
   expect_parse_error("program \"p\"\nsymbol s0 in [1, 2]\nsymbol s0 in [1, 2]", "twice");
 }

@@ -7,7 +7,7 @@
 #include "frontend/onnx/expr.hpp"
 #include "frontend/onnx/strings.hpp"
 #include "frontend/onnx/svm.hpp"
-#include "runtime/session/pair_chances.hpp"
+#include "runtime/session/pairwise_probabilities.hpp"
 
 namespace gex::onnx {
 namespace {
@@ -118,9 +118,9 @@ Expr probabilities_of(Row& r, Expr scores, const Ints& per_class) {
       tensor.set(static_cast<std::int64_t>(k), values[k]);
     return ops::constant(r.g, std::move(tensor));
   };
-  return {r.g,
-          r.kernel_call(runtime::kPairChancesKernel, "", {scores.v, row("prob_a"), row("prob_b")},
-                        Type::tensor(DType::f32, {scores.shape()[0], Dim(std::ssize(per_class))}))};
+  return {r.g, r.kernel_call(
+                   runtime::kPairwiseProbabilities, "", {scores.v, row("prob_a"), row("prob_b")},
+                   Type::tensor(DType::f32, {scores.shape()[0], Dim(std::ssize(per_class))}))};
 }
 
 // The class that wins most pairs. Its scores are probabilities if the classifier was trained to

@@ -6,7 +6,7 @@
 #include "base/error.hpp"
 #include "runtime/session/forest.hpp"
 #include "runtime/session/host_functions.hpp"
-#include "runtime/session/pair_chances.hpp"
+#include "runtime/session/pairwise_probabilities.hpp"
 
 namespace gex::runtime {
 namespace {
@@ -19,7 +19,7 @@ struct UserKernelTable {
   static UserKernelTable& get() {
     // Never destroyed: calls may come after static destructors.
     static auto* const table = new UserKernelTable{
-        {}, {{kForestKernel, run_forest}, {kPairChancesKernel, run_pair_chances}}};
+        {}, {{kForestKernel, run_forest}, {kPairwiseProbabilities, run_pairwise_probabilities}}};
     return *table;
   }
 };

@@ -1,4 +1,4 @@
-#include "runtime/session/pair_chances.hpp"
+#include "runtime/session/pairwise_probabilities.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -56,8 +56,8 @@ void check(const TensorRef& scores, const TensorRef& a, const TensorRef& b, cons
 
 }  // namespace
 
-void run_pair_chances(std::span<const TensorRef> inputs, std::span<const TensorRef> outputs,
-                      const std::string&) {
+void run_pairwise_probabilities(std::span<const TensorRef> inputs,
+                                std::span<const TensorRef> outputs, const std::string&) {
   if (inputs.size() != 3 || outputs.size() != 1)
     fail(ErrorCode::invalid_argument, "probabilities of pairs take 3 operands");
   check(inputs[0], inputs[1], inputs[2], outputs[0]);
@@ -67,16 +67,16 @@ void run_pair_chances(std::span<const TensorRef> inputs, std::span<const TensorR
              *b = static_cast<const double*>(inputs[2].data);
   const auto* score = static_cast<const float*>(inputs[0].data);
   auto* out = static_cast<float*>(outputs[0].data);
-  std::vector<double> chances(classes * classes, 0);
+  std::vector<double> probabilities(classes * classes, 0);
   for (std::int64_t row = 0; row < inputs[0].shape[0]; ++row) {
     std::size_t k = 0;
     for (std::size_t i = 0; i < classes; ++i)
       for (std::size_t j = i + 1; j < classes; ++j, ++k) {
-        const double chance = 1 / (1 + std::exp(double{*score++} * a[k] + b[k]));
-        chances[i * classes + j] = std::clamp(chance, kLeast, 1 - kLeast);
-        chances[j * classes + i] = 1 - chances[i * classes + j];
+        const double probability = 1 / (1 + std::exp(double{*score++} * a[k] + b[k]));
+        probabilities[i * classes + j] = std::clamp(probability, kLeast, 1 - kLeast);
+        probabilities[j * classes + i] = 1 - probabilities[i * classes + j];
       }
-    for (const double p : coupled(chances, classes)) *out++ = static_cast<float>(p);
+    for (const double p : coupled(probabilities, classes)) *out++ = static_cast<float>(p);
   }
 }
 

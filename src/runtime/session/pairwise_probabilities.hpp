@@ -8,11 +8,11 @@
 
 namespace gex::runtime {
 
-inline constexpr const char* kPairChancesKernel = "gex.pair_chances";
+inline constexpr const char* kPairwiseProbabilities = "gex.pairwise_probabilities";
 
 // Operands: scores f32 [rows, pairs], one for each pair of classes (0, 1), (0, 2) ... (1, 2); a and
 // b f64 [pairs], Platt's. The result is f32 [rows, classes].
-void run_pair_chances(std::span<const TensorRef> inputs, std::span<const TensorRef> outputs,
-                      const std::string& parameters);
+void run_pairwise_probabilities(std::span<const TensorRef> inputs,
+                                std::span<const TensorRef> outputs, const std::string& parameters);
 
 }  // namespace gex::runtime
