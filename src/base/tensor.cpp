@@ -2,7 +2,9 @@
 
 #include <cmath>
 #include <cstring>
+#include <exception>
 #include <limits>
+#include <string>
 
 #include "base/error.hpp"
 #include "base/half.hpp"
@@ -28,6 +30,18 @@ std::size_t checked_bytes(DType dtype, const std::vector<std::int64_t>& shape) {
   return static_cast<std::size_t>(total);
 }
 
+std::vector<std::byte> zeros(DType dtype, const std::vector<std::int64_t>& shape) {
+  const std::size_t bytes = checked_bytes(dtype, shape);
+  try {
+    return std::vector<std::byte>(bytes);
+  } catch (const std::exception&) {  // bad_alloc, or length_error: more than any vector can hold
+    std::string sizes;
+    for (const std::int64_t d : shape) sizes += str(sizes.empty() ? "" : ", ", d);
+    fail(ErrorCode::out_of_memory, "out of memory: ", bytes, " bytes for a tensor ", dtype, "[",
+         sizes, "]");
+  }
+}
+
 // Defined for every double: out-of-range values and NaN give the machine's "indefinite" integer.
 std::int64_t to_i64(double value) {
   if (!(value >= -0x1p63 && value < 0x1p63)) return std::numeric_limits<std::int64_t>::min();
@@ -49,7 +63,7 @@ void store(std::byte* data, std::int64_t i, T value) {
 }  // namespace
 
 HostTensor::HostTensor(DType dtype, std::vector<std::int64_t> shape)
-    : dtype_(dtype), shape_(std::move(shape)), data_(checked_bytes(dtype_, shape_)) {}
+    : dtype_(dtype), shape_(std::move(shape)), data_(zeros(dtype_, shape_)) {}
 
 HostTensor HostTensor::from_bytes(DType dtype, std::vector<std::int64_t> shape, const void* data) {
   HostTensor t(dtype, std::move(shape));

@@ -184,6 +184,15 @@ TEST(HostTensor, EqualityAndHashAreByContent) {
 TEST(HostTensor, BadShapesAndCountsAreUserErrors) {
   EXPECT_THROW(HostTensor(DType::f32, {2, -1}), UserError);
   EXPECT_THROW(HostTensor(DType::f32, {std::int64_t{1} << 40, std::int64_t{1} << 40}), UserError);
+  try {
+    HostTensor(DType::f32, {4, std::int64_t{1} << 58});
+    FAIL() << "no machine has 2^62 bytes";
+  } catch (const UserError& error) {
+    EXPECT_EQ(error.code(), ErrorCode::out_of_memory);
+    EXPECT_STREQ(
+        error.what(),
+        "out of memory: 4611686018427387904 bytes for a tensor f32[4, 288230376151711744]");
+  }
   EXPECT_EQ(HostTensor(DType::f32, {0, std::int64_t{1} << 40, std::int64_t{1} << 40}).numel(), 0);
   const std::int64_t values[] = {1, 2, 3};
   EXPECT_THROW(HostTensor::of_i64({2}, values), UserError);
