@@ -13,7 +13,13 @@ endforeach()
 # options of its own is compiled alone.
 if(NOT GEX_UNITY)
   foreach(path loop/parse loop/print loop/single_op loop/verify nvidia/api program/artefact program/parse program/print
-               program/verify problems/problem plan/report plan/super_kernels deploy/code_image deploy/container
+               program/verify problems/problem plan/merge_launches plan/repeat_launches plan/report plan/streams
+               plan/super_kernels base/dim/text base/text/lexer interp/kernel_tape runtime/drivers/cpu/profile
+               runtime/drivers/cuda/loaded runtime/drivers/cuda/side_streams runtime/session/image
+               runtime/session/pairwise_probabilities runtime/session/registry runtime/session/staged_call
+               backend/parsed_codes base/cpu_count base/log interp/eval_kernel plan/overlap program/text_line
+               runtime/drivers/null/null_device runtime/memory/release_plan runtime/session/user_kernels
+               frontend/capi/kernel frontend/capi/resources frontend/capi/run_host deploy/code_image deploy/container
                deploy/device_code deploy/metadata deploy/model deploy/signature cache/access_bounds cache/bounds_check
                cache/problem_bounds frontend/capi/model)
     set_source_files_properties(${CMAKE_SOURCE_DIR}/src/${path}.cpp PROPERTIES COMPILE_OPTIONS -Os)

@@ -109,8 +109,7 @@ TuningCandidate Tuner::best(const kernels::Problem& problem, std::span<const std
   std::int64_t bytes = trial->scratch_bytes;
   for (std::int64_t size : trial->buffer_bytes) bytes += size;
   if (bytes > kMaxBytes) return remember({}, "by rule: too large to be tried");
-  Activity::note(
-      str("autotune: measuring ", label_of(*trial), " in ", candidates.size(), " forms"));
+  Activity::note(str("measuring ", label_of(*trial), " in ", candidates.size(), " forms"));
   const std::vector<Timed> times = measure(*trial, candidates);
   if (times.empty()) return {};
   const auto fastest = std::ranges::min_element(times, {}, &Timed::microseconds);
