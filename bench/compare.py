@@ -98,12 +98,13 @@ def infer(job: str, backend: str, seconds: float) -> dict[str, float]:
     from jobs import JOBS
     from peers import compile_with
     from suite_convolutions import CONVOLUTIONS
+    from suite_families import FAMILIES
     from suite_models import MODELS
     from suite_sequences import SEQUENCES
     from suite_vision import VISION
 
     torch.manual_seed(0)
-    table = JOBS | {f.__name__: f for f in VISION + CONVOLUTIONS + SEQUENCES + MODELS}
+    table = JOBS | {f.__name__: f for f in VISION + CONVOLUTIONS + FAMILIES + SEQUENCES + MODELS}
     model, inputs, keywords = table[job]()
     with torch.no_grad():
         reference = flat(model(*inputs[0]))
@@ -163,11 +164,12 @@ def names() -> tuple[list[str], list[str]]:
     """All jobs, and those of the suite."""
     from jobs import JOBS
     from suite_convolutions import CONVOLUTIONS
+    from suite_families import FAMILIES
     from suite_models import MODELS
     from suite_sequences import SEQUENCES, TRAINING
     from suite_vision import VISION
 
-    inference = VISION + CONVOLUTIONS + SEQUENCES + MODELS
+    inference = VISION + CONVOLUTIONS + FAMILIES + SEQUENCES + MODELS
     suite = [f.__name__ for f in inference] + list(TRAINING)
     return list(dict.fromkeys([*JOBS, *suite])), suite
 

@@ -13,7 +13,7 @@ a step, summed over phases of the same launches.
 from __future__ import annotations
 
 import argparse
-import json
+import ctypes
 import os
 import re
 import sys
@@ -41,7 +41,9 @@ VARIANTS: dict[str, dict[str, str]] = {
     "ring 12 slots": SUPER | {"GEX_SUPER_KERNEL_RING": "12,2,5,4"},
 }
 CLOCKS = SUPER | {"GEX_SUPER_KERNEL_CLOCKS": "1"}
-CYCLES = re.compile(r"gex_cycles (\d+) (\d+) (\d+) (-?\d+) (\d+) (\d+) (\d+)")
+# Where the cycles of a phase are spent, in this order (ring_helpers.cpp, GEX_MARK).
+SPENT = ("weights", "waits", "operands", "products", "results", "end")
+CYCLES = re.compile(r"gex_cycles (\d+) (\d+) (\d+) (-?\d+) (\d+) (\d+)((?: \d+)+)")
 
 
 @contextmanager
@@ -83,9 +85,15 @@ def measure(model: Any, tokens: int) -> tuple[dict[str, Any], list[int]]:
     return row, given
 
 
+def flush() -> None:
+    """The driver prints through C's standard output."""
+    sys.stdout.flush()
+    ctypes.CDLL(None).fflush(None)
+
+
 def printed_by(run: Callable[[], object]) -> str:
     """What kernels print meanwhile: the driver writes to the process's standard output."""
-    sys.stdout.flush()
+    flush()
     saved = os.dup(1)
     with tempfile.TemporaryFile() as file:
         os.dup2(file.fileno(), 1)
@@ -93,47 +101,54 @@ def printed_by(run: Callable[[], object]) -> str:
             run()
             torch.cuda.synchronize()
         finally:
-            sys.stdout.flush()
+            flush()
             os.dup2(saved, 1)
             os.close(saved)
         file.seek(0)
         return file.read().decode()
 
 
-def cycles(model: Any, tokens: int) -> list[dict[str, Any]]:
+def phases_of(text: str, tokens: int) -> list[dict[str, Any]]:
     """Average cycles of a block in all phases of a step that run the same launches."""
-    torch._dynamo.reset()
-    compiled = torch.compile(model, backend="npugraph_ex", fullgraph=True)
-    cuda_models.decode(model, compiled, 4)
-    text = printed_by(lambda: cuda_models.decode(model, compiled, tokens))
-    sums: dict[tuple[int, ...], list[int]] = defaultdict(list)
+    clocks: dict[tuple[int, ...], list[list[int]]] = defaultdict(list)
     firsts: dict[tuple[int, ...], int] = {}
-    steps: dict[int, int] = defaultdict(int)
+    blocks = set()
     for found in CYCLES.finditer(text):
-        block, phase, products, kind, total, depth, spent = map(int, found.groups())
-        key = (products, kind, total, depth)
-        sums[key].append(spent)
+        block, phase, *launches = map(int, found.groups()[:6])
+        key = tuple(launches)
+        clocks[key].append([int(clock) for clock in found[7].split()])
         firsts[key] = min(firsts.get(key, phase), phase)
-        steps[block] += 1
-    runs = len(steps) * (tokens - 1)  # the prompt is in eager mode
+        blocks.add(block)
+    runs = len(blocks) * tokens
     rows = []
-    for key, values in sorted(sums.items(), key=lambda item: firsts[item[0]]):
+    for key, values in sorted(clocks.items(), key=lambda item: firsts[item[0]]):
         products, kind, total, depth = key
         what = (
             f"products, {total} tiles, depth {depth}"
             if products
             else f"launch {kind}, {total} blocks"
         )
+        ends = [round(sum(clock) / len(values)) for clock in zip(*values)]
+        spent = [end - begin for begin, end in zip([0, *ends], ends)]
         rows.append(
             {
                 "first_phase": firsts[key],
                 "what": what,
-                "cycles_each": round(sum(values) / len(values)),
+                "cycles_each": ends[-1],
+                "spent": dict(zip(SPENT, spent)),
                 "times": round(len(values) / runs, 1),
-                "cycles_a_step": round(sum(values) / runs),
+                "cycles_a_step": round(sum(clock[-1] for clock in values) / runs),
             }
         )
     return rows
+
+
+def cycles(model: Any, tokens: int) -> list[dict[str, Any]]:
+    torch._dynamo.reset()
+    compiled = torch.compile(model, backend="npugraph_ex", fullgraph=True)
+    cuda_models.decode(model, compiled, 4)
+    text = printed_by(lambda: cuda_models.decode(model, compiled, tokens))
+    return phases_of(text, tokens - 1)  # the prompt is in eager mode
 
 
 def main() -> None:
@@ -171,22 +186,17 @@ def main() -> None:
             f"{row['equal_tokens']} of {options.tokens}",
             flush=True,
         )
-    phases: list[dict[str, Any]] = []
-    if not options.no_cycles:
+        cuda_models.write_json(options.json, rows=rows)
+    if not options.no_cycles and time.monotonic() - begin < options.seconds:
         with environment(CLOCKS):
             phases = cycles(model, 9)
         for phase in phases:
             print(
-                f"phase {phase['first_phase']:4} {phase['what']:44} {phase['cycles_each']:8} cycles"
-                f", {phase['times']:5} times, {phase['cycles_a_step']:9} a step"
+                f"phase {phase['first_phase']:4} {phase['what']:34} {phase['cycles_each']:8} cycles"
+                f", {phase['times']:5} times, {phase['cycles_a_step']:9} a step; "
+                + ", ".join(f"{name} {spent}" for name, spent in phase["spent"].items())
             )
-    if options.json:
-        with open(options.json, "w") as file:
-            json.dump(
-                {"device": torch.cuda.get_device_name(), "rows": rows, "phases": phases},
-                file,
-                indent=1,
-            )
+        cuda_models.write_json(options.json, rows=rows, phases=phases)
 
 
 if __name__ == "__main__":

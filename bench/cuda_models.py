@@ -75,14 +75,19 @@ def decode(model: Any, compiled: Callable[..., Any], tokens: int) -> tuple[list[
 JOBS = {"growing": growing, "decode": decode}
 
 
+def compile_with(backend: str, model: Any, dynamic: bool) -> Any:
+    """`static`: npugraph_ex, with code for the sizes of each call."""
+    if backend == "eager":
+        return model
+    options = {"static_kernel_compile": True} if backend == "static" else None
+    name = "npugraph_ex" if backend == "static" else backend
+    return torch.compile(model, backend=name, dynamic=dynamic, fullgraph=True, options=options)
+
+
 def measure(model: Any, backend: str, job: str, tokens: int) -> dict[str, Any]:
     torch._dynamo.reset()
     run = JOBS[job]
-    compiled = (
-        model
-        if backend == "eager"
-        else torch.compile(model, backend=backend, dynamic=job == "growing", fullgraph=True)
-    )
+    compiled = compile_with(backend, model, dynamic=job == "growing")
     times = []
     for _ in range(3):
         result, seconds = run(model, compiled, tokens)
@@ -119,11 +124,18 @@ def main() -> None:
             row["equal_tokens"] = sum(a == b for a, b in zip(got, expected))
             rows.append(row)
             print(row, flush=True)
-            if backend in ("gex", "npugraph_ex"):
+            write_json(options.json, rows=rows)
+            if backend in ("gex", "npugraph_ex", "static"):
                 print(summary(), flush=True)
-    if options.json:
-        with open(options.json, "w") as file:
-            json.dump({"device": torch.cuda.get_device_name(), "rows": rows}, file, indent=1)
+
+
+def write_json(path: str | None, **figures: Any) -> None:
+    """After each row: a run that is stopped keeps what it has measured."""
+    if path is None:
+        return
+    text = json.dumps({"device": torch.cuda.get_device_name(), **figures}, indent=1)
+    with open(path, "w") as file:
+        file.write(text)
 
 
 def summary() -> str:

@@ -197,8 +197,7 @@ void conv(i64 n, i64 c, i64 size, i64 o, i64 kernel, i64 stride, i64 groups, boo
                                  out,
                                  1};
   run(name, make_conv2d(p), {x.data(), w.data(), y.data()}, dims, conv2d_grid(p, n, o, out, out),
-      conv2d_scratch_bytes(p, depth), 2.0 * n * o * out * out * depth,
-      double(x.bytes() + y.bytes()));
+      conv2d_scratch_bytes(p), 2.0 * n * o * out * out * depth, double(x.bytes() + y.bytes()));
 }
 
 void attention(i64 batch, i64 heads, i64 kv_heads, i64 queries, i64 keys, i64 d, DType dtype,

@@ -3,13 +3,15 @@
 Planned bytes are those of the arena: every value that lives only inside a call. `gex` adds the
 results, which belong to the caller; `eager` is the peak of PyTorch's allocator during a call.
 Parameters are not included. `scratch` is what gex's kernels allocate for themselves (packed
-panels), for all workers; PyTorch does not report that of its libraries. With --zoo: every model of
-tests/python/zoo, only gex. If a plan is more than 5 % above its lower bound, the reason follows.
+panels), for all workers; `mkl` is what PyTorch's MKL allocates for the same, beside its tensors
+(`-`: this PyTorch has no MKL to ask). With --zoo: every model of tests/python/zoo, only gex. If a
+plan is more than 5 % above its lower bound, the reason follows.
 """
 
 from __future__ import annotations
 
 import argparse
+import ctypes
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -42,6 +44,22 @@ def eager_peak(call: Callable[[], Any]) -> tuple[int, int]:
     return most, sum(kept.values())
 
 
+def mkl_peak(call: Callable[[], Any]) -> int | None:
+    """Peak bytes of what PyTorch's MKL allocates in the call. None: there is no MKL to ask."""
+    path = Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"
+    library = ctypes.CDLL(str(path)) if path.exists() else None
+    if library is None or not hasattr(library, "mkl_serv_peak_mem_usage"):
+        return None
+    peak = library.mkl_serv_peak_mem_usage
+    peak.restype = ctypes.c_int64
+    enable, reset, most = 1, -1, 2  # mkl_service.h: MKL_PEAK_MEM_*
+    library.mkl_serv_free_buffers()
+    peak(enable)
+    peak(reset)
+    call()
+    return int(peak(most))
+
+
 def plans(call: Callable[[], Any]) -> list[dict[str, Any]]:
     """The memory plan of every graph that the call compiles, largest first."""
     import gex
@@ -71,7 +89,7 @@ def run_jobs(names: list[str]) -> None:
     from jobs import JOBS
 
     columns = f"{'planned':>10}{'bound':>10}{'ratio':>8}{'no reuse':>10}{'scratch':>10}"
-    print(f"{'job, MiB':<24}{columns}{'gex':>10}{'eager':>10}")
+    print(f"{'job, MiB':<24}{columns}{'gex':>10}{'eager':>10}{'mkl':>10}")
     for name in names or [n for n in JOBS if n != "qwen_decode"]:
         model, inputs, options = JOBS[name]()
         torch._dynamo.reset()
@@ -80,9 +98,11 @@ def run_jobs(names: list[str]) -> None:
         )
         with torch.no_grad():
             peak, results = eager_peak(lambda model=model, inputs=inputs: model(*inputs[0]))
+            library = mkl_peak(lambda model=model, inputs=inputs: model(*inputs[0]))
             found = plans(lambda compiled=compiled, inputs=inputs: compiled(*inputs[0]))
         with_results = found[0]["arena"] + results
-        row(name, found, f"{with_results / MEGABYTE:10.2f}{peak / MEGABYTE:10.2f}")
+        beside = f"{'-':>10}" if library is None else f"{library / MEGABYTE:10.2f}"
+        row(name, found, f"{with_results / MEGABYTE:10.2f}{peak / MEGABYTE:10.2f}{beside}")
 
 
 def run_zoo(names: list[str]) -> None:

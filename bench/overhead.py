@@ -1,9 +1,9 @@
 """What watching costs: calls of ResNet-50 with nothing on, traced for a report, under `gex top`,
 and in PyTorch's profiler.
 
-One thread and its processor time, the ways in turns, the least of all rounds: what other processes
-do shows less. `again` is the first way once more: its distance from `off` is what the measurement
-itself varies by.
+Processor time of one thread; the cases alternate, and the least of all rounds counts, so that other
+processes disturb less. `again` repeats the first case: its distance from `off` is the error of the
+measurement.
 """
 
 from __future__ import annotations

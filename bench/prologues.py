@@ -77,17 +77,17 @@ def main() -> None:
     torch.set_num_threads(1)
     print(f"{'µs':30s}{'computed':>10s}{'in memory':>10s}{'eager':>10s}")
     for name, (fn, inputs) in jobs().items():
-        ways: list[Function] = []
+        variants: list[Function] = []
         for prologues in (True, False):
             torch._dynamo.reset()
-            ways.append(torch.compile(fn, backend="gex", options={"prologues": prologues}))
+            variants.append(torch.compile(fn, backend="gex", options={"prologues": prologues}))
             for _ in range(70):  # the last one with static code for these sizes
-                ways[-1](*inputs)
-        ways.append(fn)
-        best = [float("inf")] * len(ways)
+                variants[-1](*inputs)
+        variants.append(fn)
+        best = [float("inf")] * len(variants)
         for _ in range(ROUNDS):
-            for k, way in enumerate(ways):
-                best[k] = min(best[k], microseconds(way, inputs))
+            for k, variant in enumerate(variants):
+                best[k] = min(best[k], microseconds(variant, inputs))
         print(f"{name:30s}" + "".join(f"{value:10.1f}" for value in best))
 
 

@@ -71,6 +71,27 @@ def convolutions(channels: int, side: int) -> tuple[bytes, tuple[int, ...]]:
     return network.model(shape), shape
 
 
+def inverted_residuals(channels: int, side: int) -> tuple[bytes, tuple[int, ...]]:
+    """Four blocks of a mobile network: widen, a depthwise 3x3 convolution, narrow."""
+    network = Network()
+    wide = 6 * channels
+    for _ in range(4):
+        network.layer("Conv", (wide, channels, 1, 1), 0)
+        network.layer("Conv", (wide, 1, 3, 3), 0, pads=[1, 1, 1, 1], group=wide)
+        network.layer("Conv", (channels, wide, 1, 1), 0)
+    shape = (1, channels, side, side)
+    return network.model(shape), shape
+
+
+def grouped_convolutions(channels: int, groups: int, side: int) -> tuple[bytes, tuple[int, ...]]:
+    network = Network()
+    for _ in range(4):
+        weights = (channels, channels // groups, 3, 3)
+        network.layer("Conv", weights, 0, pads=[1, 1, 1, 1], group=groups)
+    shape = (1, channels, side, side)
+    return network.model(shape), shape
+
+
 def products(rows: int) -> tuple[bytes, tuple[int, ...]]:
     network = Network()
     network.layer("MatMul", (768, 3072), 1)
@@ -92,6 +113,10 @@ def least(run: Callable[[], Any], other: Callable[[], Any]) -> tuple[float, floa
 def main() -> None:
     cases = {
         "4 convolutions 3x3, 64 channels, 28x28": convolutions(64, 28),
+        "4 convolutions 3x3, 256 channels, 14x14": convolutions(256, 14),
+        "4 convolutions in 32 groups, 256 channels": grouped_convolutions(256, 32, 14),
+        "4 inverted residuals, 24 channels, 56x56": inverted_residuals(24, 56),
+        "4 inverted residuals, 64 channels, 14x14": inverted_residuals(64, 14),
         "2 products 768x3072, 64 rows": products(64),
         "2 products 768x3072, 1 row": products(1),
     }

@@ -26,7 +26,7 @@ ROWS = (
 )
 
 
-def worker(way: str, layers: int, folder: str) -> None:
+def worker(entry: str, layers: int, folder: str) -> None:
     import torch
 
     model = make_model(layers, wide=False)
@@ -34,12 +34,12 @@ def worker(way: str, layers: int, folder: str) -> None:
     with torch.no_grad():
         want = model(input_ids=ids, use_cache=False).logits
         start, cpu = time.perf_counter(), time.process_time()
-        if way == "cache_compile":
+        if entry == "cache_compile":
             from gex.npugraph_ex.inference import cache_compile
 
             compiled = cache_compile(model.forward, cache_dir=folder)
         else:
-            backend = "npugraph_ex" if way == "torch.compile" else way
+            backend = "npugraph_ex" if entry == "torch.compile" else entry
             compiled = torch.compile(model, backend=backend, fullgraph=True, dynamic=True)
         got = compiled(input_ids=ids, use_cache=False).logits
         wall, cpu = time.perf_counter() - start, time.process_time() - cpu
@@ -47,8 +47,8 @@ def worker(way: str, layers: int, folder: str) -> None:
     print("RESULT " + json.dumps({"wall": wall, "cpu": cpu, "error": error}))
 
 
-def run_once(way: str, layers: int, folder: str) -> dict[str, Any]:
-    command = [sys.executable, __file__, "--worker", way, str(layers), folder]
+def run_once(entry: str, layers: int, folder: str) -> dict[str, Any]:
+    command = [sys.executable, __file__, "--worker", entry, str(layers), folder]
     environment = {**os.environ, "GEX_CACHE_DIR": os.path.join(folder, "programs")}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=1500)
     for line in done.stdout.splitlines():
@@ -65,15 +65,15 @@ def main() -> int:
     parser.add_argument("--worker", nargs=3, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.worker:
-        way, layers, folder = arguments.worker
-        worker(way, int(layers), folder)
+        entry, layers, folder = arguments.worker
+        worker(entry, int(layers), folder)
         return 0
     print(f"{'':<16}{'':<14}{'wall s':>9}{'cpu s':>9}{'error':>9}")
     with tempfile.TemporaryDirectory() as folder:
-        for way, state in ROWS:
-            result = run_once(way, arguments.layers, os.path.join(folder, way))
+        for entry, state in ROWS:
+            result = run_once(entry, arguments.layers, os.path.join(folder, entry))
             figures = f"{result['wall']:>9.2f}{result['cpu']:>9.2f}{result['error']:>9.1e}"
-            print(f"{way:<16}{state:<14}{figures}", flush=True)
+            print(f"{entry:<16}{state:<14}{figures}", flush=True)
     return 0
 
 

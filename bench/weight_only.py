@@ -41,6 +41,15 @@ class Eight(nn.Module):
         scale = torch.rand(outputs, 1) / (73 * inputs**0.5)
         self.scale = nn.Buffer(scale.to(torch.bfloat16))
 
+    @classmethod
+    def of(cls, weight: Tensor) -> Eight:
+        """Rounded from these."""
+        layer = cls(weight.shape[1], weight.shape[0])
+        scale = (weight.float().abs().amax(1, keepdim=True) / 127).to(torch.bfloat16)
+        layer.scale.copy_(scale)
+        layer.weight.copy_((weight.float() / scale.float()).round().clamp(-127, 127))
+        return layer
+
     def forward(self, x: Tensor) -> Tensor:
         return F.linear(x, self.weight.to(x.dtype) * self.scale)
 
@@ -53,6 +62,17 @@ class Four(nn.Module):
         self.weight = nn.Buffer(torch.randint(0, 256, (outputs, inputs // 2), dtype=torch.uint8))
         scale = torch.rand(outputs, inputs // GROUP, 1) / (4.6 * inputs**0.5)
         self.scale = nn.Buffer(scale.to(torch.bfloat16))
+
+    @classmethod
+    def of(cls, weight: Tensor) -> Four:
+        """Rounded from these."""
+        layer = cls(weight.shape[1], weight.shape[0])
+        groups = weight.float().reshape(weight.shape[0], -1, GROUP)
+        scale = (groups.abs().amax(2, keepdim=True) / 7).to(torch.bfloat16)
+        layer.scale.copy_(scale)
+        numbers = ((groups / scale.float()).round() + 8).clamp(0, 15).to(torch.uint8).flatten(1)
+        layer.weight.copy_(numbers[:, ::2] | numbers[:, 1::2] << 4)
+        return layer
 
     def forward(self, x: Tensor) -> Tensor:
         halves = torch.stack((self.weight & 15, self.weight >> 4), -1)
@@ -88,7 +108,7 @@ def main() -> None:
         name: nn.Sequential(*(Layer(kind) for _ in range(args.layers))).eval()
         for name, kind in kinds.items()
     }
-    for rows in (1, 2, 8, 32, 128):
+    for rows in (1, 2, 4, 8, 32, 128):
         x = torch.randn(rows, 1024).to(torch.bfloat16)
         compiled = {name: gex.compile(model, (x,)) for name, model in models.items()}
         least = dict.fromkeys(kinds, float("inf"))

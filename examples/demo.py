@@ -118,6 +118,10 @@ def checkpoint(folder: str) -> Job:
 
 
 def show_progress(label: str, done: int, total: int) -> None:
+    """A bar on a terminal, else a line."""
+    if not sys.stderr.isatty():
+        print(f"{label}: {done} of {total} tokens", file=sys.stderr, flush=True)
+        return
     width = 30
     filled = width * done // total
     sys.stderr.write(f"\r{label:<12} [{'#' * filled}{'.' * (width - filled)}] {done}/{total}")
@@ -128,8 +132,8 @@ def show_progress(label: str, done: int, total: int) -> None:
 
 def generate(label: str, model: torch.nn.Module, job: Job, steps: int) -> Run:
     run = Run(0.0, 0.0, [], [])
-    sys.stderr.write(f"{label:<12} first call\r")
-    sys.stderr.flush()
+    on_terminal = sys.stderr.isatty()
+    print(f"{label:<12} first call", end="\r" if on_terminal else "\n", file=sys.stderr, flush=True)
     with torch.no_grad():
         start = time.perf_counter()
         model(input_ids=job.prompts[0], use_cache=False)
@@ -144,7 +148,7 @@ def generate(label: str, model: torch.nn.Module, job: Job, steps: int) -> Run:
                 if token.item() == job.last_token:
                     break
                 ids = torch.cat([ids, token], dim=1)
-                if step % 8 == 7:
+                if on_terminal and step % 8 == 7:
                     show_progress(label, number * steps + step + 1, len(job.prompts) * steps)
             run.seconds += time.perf_counter() - start
             show_progress(label, (number + 1) * steps, len(job.prompts) * steps)

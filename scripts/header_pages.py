@@ -209,9 +209,10 @@ def _prose(comment: str) -> str:
     lines, in_list, in_code = [], False, False
     for line in text.splitlines():
         line = line[1:] if re.match(r" \S", line) else line
+        was_in_list = in_list
         in_list = line.startswith("- ") or (in_list and line.startswith(" "))
         is_code = line.startswith("  ") and not in_list
-        if is_code != in_code:
+        if is_code != in_code or in_list != was_in_list:
             lines.append("")
         in_code = is_code
         lines.append(f"    {line}" if is_code else line.replace("<", "&lt;").replace("*", r"\*"))

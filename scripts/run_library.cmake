@@ -21,7 +21,8 @@ if(NOT GEX_UNITY)
                runtime/drivers/null/null_device runtime/memory/release_plan runtime/session/user_kernels
                frontend/capi/kernel frontend/capi/resources frontend/capi/run_host deploy/code_image deploy/container
                deploy/device_code deploy/metadata deploy/model deploy/signature cache/access_bounds cache/bounds_check
-               cache/problem_bounds frontend/capi/model)
+               cache/problem_bounds frontend/capi/model loop/builder loop/canonical base/tensor plan/checker
+               cache/atomic_file backend/cpu/kernels/tuning_candidates runtime/background/static_code)
     set_source_files_properties(${CMAKE_SOURCE_DIR}/src/${path}.cpp PROPERTIES COMPILE_OPTIONS -Os)
   endforeach()
 endif()
@@ -39,7 +40,8 @@ target_include_directories(gex_run PUBLIC $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}/
 target_link_options(gex_run PRIVATE LINKER:--version-script=${CMAKE_SOURCE_DIR}/scripts/libgex_run.map
                     LINKER:--gc-sections LINKER:-s)
 if(GEX_LLD)
-  target_link_options(gex_run PRIVATE LINKER:--icf=all)  # functions with equal code once
+  target_link_options(gex_run PRIVATE LINKER:--icf=all  # functions with equal code once
+                      LINKER:-z,pack-relative-relocs)   # addresses in a tenth of the space; glibc 2.36
 endif()
 if(NOT GEX_SAN)  # sanitizers leave their functions to the program
   target_link_options(gex_run PRIVATE LINKER:--no-undefined)

@@ -137,8 +137,8 @@ std::vector<std::pair<std::string, std::string>> Arguments::pairs(std::string_vi
 
 const std::string& Arguments::file() const {
   if (files_.empty())
-    fail(ErrorCode::invalid_argument, "gex ", command_.name,
-         " needs a file (or - for standard input): gex ", command_.name, " ", command_.synopsis);
+    fail(ErrorCode::invalid_argument, "gex ", command_.name, " needs ", command_.first, ": gex ",
+         command_.name, " ", command_.synopsis);
   return files_.front();
 }
 

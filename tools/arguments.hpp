@@ -27,6 +27,8 @@ struct Command {
   int (*run)(const class Arguments& arguments) = nullptr;
   // Replaces `run` for commands that parse their arguments themselves.
   int (*run_words)(const std::vector<std::string>& words) = nullptr;
+  // What file() is, for the error if it is missing.
+  const char* first = "a file (or - for standard input)";
 };
 
 class Arguments {

@@ -231,7 +231,7 @@ Command bench_command() {
       "call, the fastest, median, p90 and p99 of the later ones, throughput and memory. Times "
       "include\n"
       "making the result tensors. GEX_PROFILE=20 in the environment adds times by kernel. With\n"
-      "--autotune the warm-up ends when all ways have been measured, and they are listed. With\n"
+      "--autotune the warm-up ends when all candidates are measured, and they are listed. With\n"
       "--json: one object with code, compile_us, load_us (null where it does not apply),\n"
       "first_call_us, calls, clients, threads, fastest_us, p50_us, p90_us, p99_us, slowest_us,\n"
       "calls_a_second, launches_a_call, copied_bytes_a_call, arena_bytes, lower_bound_bytes,\n"

@@ -53,8 +53,8 @@ void add_infos(const std::vector<onnx::Item>& items, const std::vector<std::stri
   }
 }
 
-// Initialisers that --updatable names; "all": those that are weights anyway. Small ones that are
-// named become weights, too.
+// The initialisers that --updatable names. Small ones that are named become weights too; "all"
+// means every initialiser that is a weight without being named.
 std::set<std::string> updatable_of(const onnx::ModelProto& model, const Arguments& arguments,
                                    std::int64_t& weight_elements) {
   std::set<std::string> wanted, found;

@@ -92,7 +92,9 @@ Command completion_command() {
           "gex completion fish | source into ~/.config/fish/config.fish.",
           {},
           1,
-          run};
+          run,
+          nullptr,
+          "the name of a shell"};
 }
 
 }  // namespace gex::tool

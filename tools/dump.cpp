@@ -5,13 +5,25 @@
 #include "base/error.hpp"
 #include "base/suggest.hpp"
 #include "commands.hpp"
+#include "compile/graphviz.hpp"
 #include "compiling.hpp"
 #include "files.hpp"
+#include "report/model.hpp"
 
 namespace gex::tool {
 namespace {
 
 constexpr std::string_view kLevels[] = {"graph", "kernels", "program"};
+
+// All levels at once, in the form of a report (src/report/README.md).
+std::string json_of(const Compiled& compiled) {
+  report::GraphFacts facts;
+  facts.report = &compiled.report;
+  facts.program = compiled.program.get();
+  facts.sizes = [](Dim) { return std::nullopt; };
+  facts.machine_code = false;
+  return report::graph_model(facts);
+}
 
 int run(const Arguments& arguments) {
   const std::string level = arguments.value("--level").value_or("graph");
@@ -25,6 +37,14 @@ int run(const Arguments& arguments) {
     write_onnx(*path, *parse_graph(compiled.report.graph_text));
     return 0;
   }
+  if (arguments.has("--json")) {
+    std::cout << json_of(compiled) << "\n";
+    return 0;
+  }
+  if (arguments.has("--dot")) {
+    std::cout << graphviz_of(compiled.report, *compiled.program, level);
+    return 0;
+  }
   if (level == "graph") std::cout << compiled.report.graph_text;
   if (level == "kernels") std::cout << compiled.report.kernel_text;
   if (level == "program") std::cout << program::print(*compiled.program);
@@ -35,13 +55,15 @@ int run(const Arguments& arguments) {
 
 Command dump_command() {
   return {"dump",
-          "FILE.gex [--level=graph|kernels|program] [options]",
+          "FILE.gex|MODEL.onnx [--level=graph|kernels|program] [--dot|--json] [options]",
           "prints the compiled form of a graph",
           "Compiles the graph and prints one level of it:\n"
           "  graph    the tensor graph after the passes\n"
           "  kernels  the fused kernels as loops, and why nodes were not fused\n"
           "  program  the steps and buffers that are replayed",
           with_compile_options({{"--level", "LEVEL", "graph, kernels or program (graph)"},
+                                {"--dot", "", "as Graphviz text: gex dump FILE --dot | dot -Tsvg"},
+                                {"--json", "", "all levels as JSON (src/report/README.md)"},
                                 {"--onnx", "FILE", "write the graph to this ONNX file"}},
                                "--opt-level"),
           1,

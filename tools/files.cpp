@@ -17,6 +17,8 @@ std::string read_file(const std::string& path) {
   if (path == "-") return {std::istreambuf_iterator<char>(std::cin), {}};
   if (std::filesystem::is_directory(path))
     fail(ErrorCode::io_error, path, " is a folder, not a file; name a file in it");
+  if (is_device(path))
+    fail(ErrorCode::io_error, path, " is a device, not a file; - reads standard input");
   errno = 0;
   std::ifstream file(path, std::ios::binary);
   if (!file) fail(ErrorCode::io_error, "can't read ", path, ": ", file_problem(path, errno));

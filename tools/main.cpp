@@ -42,7 +42,7 @@ std::string overview() {
 }
 
 const Command& find(const std::string& name) {
-  std::vector<std::string_view> names = {"help"};
+  std::vector<std::string_view> names = {"help", "--help", "--version"};
   for (const Command& command : all_commands()) {
     if (command.name == name) return command;
     names.push_back(command.name);

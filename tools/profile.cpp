@@ -24,7 +24,7 @@ int run(const Arguments& arguments) {
 Command profile_command() {
   return {
       "profile",
-      "FILE.gex|MODEL.onnx [-o trace.json] [options]",
+      "FILE.gex|MODEL.onnx|MODEL.gexe [-o trace.json] [options]",
       "runs a graph and writes a trace of its launches for Perfetto and chrome://tracing",
       "Compiles the graph, runs it on inputs made as for gex run, and writes the fastest call in\n"
       "Chrome's trace format: a track for the host and each thread, with bytes and operations of\n"

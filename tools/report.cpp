@@ -63,8 +63,16 @@ std::string model_of(const Arguments& arguments) {
 }
 
 int run(const Arguments& arguments) {
+  const std::string path = arguments.value("-o").value_or("report.html");
+  const bool as_json = path.ends_with(".json");
+  if (!as_json && !path.ends_with(".html") && !path.ends_with(".htm"))
+    fail(ErrorCode::invalid_argument, "-o is ", path,
+         ": a report is a page (.html) or its data (.json)");
   std::vector<std::string> models;
   if (arguments.has("--compare")) {
+    if (as_json)
+      fail(ErrorCode::invalid_argument, "a comparison is a page: -o takes an .html file, got ",
+           path);
     if (arguments.files().size() != 2)
       fail(ErrorCode::invalid_argument, "gex report --compare needs two reports, got ",
            arguments.files().size(), ": gex report --compare OLD.json NEW.json");
@@ -75,10 +83,6 @@ int run(const Arguments& arguments) {
            arguments.files()[1], "' (--compare takes two reports)");
     models.push_back(model_of(arguments));
   }
-  const std::string path = arguments.value("-o").value_or("report.html");
-  const bool as_json = path.ends_with(".json");
-  if (as_json && models.size() > 1)
-    fail(ErrorCode::invalid_argument, "a comparison is a page: -o takes an .html file, got ", path);
   write_file(path, as_json ? models.front() + "\n" : report::html_page(models));
   std::cout << "wrote " << path << "\n";
   return 0;
@@ -89,12 +93,14 @@ int run(const Arguments& arguments) {
 Command report_command() {
   return {
       "report",
-      "FILE.gex|MODEL.onnx [-o report.html] | --compare OLD.json NEW.json [-o report.html]",
+      "FILE.gex|MODEL.onnx|MODEL.gexe [-o report.html] | --compare OLD.json NEW.json [-o "
+      "report.html]",
       "writes a page that shows how a graph was compiled and where its time goes",
       "Compiles the graph, runs it on inputs made as for gex run, and writes one HTML page that\n"
       "needs no network: the graph at three levels with why neighbours did not fuse, the\n"
       "timeline of the fastest call, every launch against the machine's measured limits, memory\n"
-      "over time, passes and other decisions. With -o FILE.json the same as data.\n"
+      "over time, passes and other decisions. With -o FILE.json the same as data. Of a model file\n"
+      "it shows the program, which is all that such a file has.\n"
       "--compare shows two such files (or pages) side by side, the older first.",
       with_traced_run_options({{"-o", "FILE", "where to write: .html or .json (report.html)"},
                                {"--compare", "", "the files are two reports"},

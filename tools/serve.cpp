@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 #include <csignal>
+#include <limits>
 
 #include "base/error.hpp"
 #include "commands.hpp"
@@ -11,12 +12,25 @@
 namespace gex::tool {
 namespace {
 
-std::int64_t at_least(const Arguments& arguments, const char* option, std::int64_t lowest,
-                      std::int64_t otherwise) {
+constexpr std::int64_t kMost = std::numeric_limits<int>::max();
+
+std::int64_t between(const Arguments& arguments, const char* option, std::int64_t lowest,
+                     std::int64_t highest, std::int64_t otherwise) {
   const std::int64_t value = arguments.integer(option).value_or(otherwise);
   if (value < lowest)
     fail(ErrorCode::invalid_argument, option, " is at least ", lowest, ", got ", value);
+  if (value > highest)
+    fail(ErrorCode::invalid_argument, option, " is at most ", highest, ", got ", value);
   return value;
+}
+
+std::int64_t at_least(const Arguments& arguments, const char* option, std::int64_t lowest,
+                      std::int64_t otherwise) {
+  return between(arguments, option, lowest, kMost, otherwise);
+}
+
+int port_in(const Arguments& arguments, const char* option, int otherwise) {
+  return static_cast<int>(between(arguments, option, 0, 65'535, otherwise));
 }
 
 // Before any thread starts: all of them inherit the mask, and serve() waits for the signals.
@@ -36,11 +50,11 @@ int run(const Arguments& arguments) {
   batch.threads = static_cast<int>(at_least(arguments, "--threads", 0, 0));
   serve::ServerOptions options;
   options.host = arguments.value("--host").value_or(options.host);
-  options.port = static_cast<int>(at_least(arguments, "--port", 0, options.port));
-  if (arguments.value("--grpc-port"))
-    options.grpc_port = static_cast<int>(at_least(arguments, "--grpc-port", 0, 0));
+  options.port = port_in(arguments, "--port", options.port);
+  if (arguments.value("--grpc-port")) options.grpc_port = port_in(arguments, "--grpc-port", 0);
   options.connections = static_cast<int>(at_least(arguments, "--connections", 1, 64));
-  options.max_body = static_cast<std::size_t>(at_least(arguments, "--max-body", 1, 64 << 20));
+  options.max_body = static_cast<std::size_t>(
+      between(arguments, "--max-body", 1, std::int64_t{1} << 40, 64 << 20));
   options.timeout = std::chrono::milliseconds(at_least(arguments, "--timeout-ms", 0, 0));
   options.port_file = arguments.value("--port-file").value_or("");
   block_signals();
@@ -73,7 +87,9 @@ Command serve_command() {
                {"--max-body", "BYTES", "maximum size of a request, larger ones get 413 (64 MiB)"},
                {"--timeout-ms", "N", "time limit of a request, then it gets 504 (none)"}}),
           64,
-          run};
+          run,
+          nullptr,
+          "a model file or a folder"};
 }
 
 }  // namespace gex::tool

@@ -4,10 +4,9 @@
 #include <chrono>
 #include <optional>
 
-#include "backend/parsed_codes.hpp"
 #include "base/error.hpp"
 #include "base/suggest.hpp"
-#include "cache/bounds_check.hpp"
+#include "cache/device_bounds.hpp"
 #include "cache/store.hpp"
 #include "compile/execute.hpp"
 #include "compile/program_text.hpp"
@@ -75,7 +74,7 @@ const loop::Kernel& chosen(const std::vector<loop::Kernel>& kernels, const Argum
 }
 
 void refuse_unproven(const Program& program) {
-  const std::vector<std::string> problems = unproven_parts(program, backend::parse_codes(program));
+  const std::vector<std::string> problems = unproven_program(program);
   if (problems.empty()) return;
   fail(ErrorCode::unsupported,
        "it can't be proven that the text stays inside its memory: ", problems.front(),

@@ -37,7 +37,18 @@ Dim symbol_called(const Graph& graph, const std::string& name) {
     if (symbol.name() == name) return symbol;
     names.push_back(symbol.name());
   }
-  fail(ErrorCode::not_found, "no input has a size called '", name, "'", suggestion(name, names));
+  std::string known;
+  for (const std::string_view n : names) known += str(known.empty() ? "" : ", ", n);
+  fail(ErrorCode::not_found, "no input has a size called '", name, "'", suggestion(name, names),
+       known.empty() ? " (all sizes are fixed)" : str(" (sizes that vary: ", known, ")"));
+}
+
+// Of a file's elements: memory of another type would be read as if it had this one.
+void check_dtype(const Graph& graph, std::size_t k, DType found, const std::string& path) {
+  const DType expected = graph.inputs()[k]->type().dtype;
+  if (found != expected)
+    fail(ErrorCode::type_mismatch, "input ", name_of(graph, k), " takes ", expected, ", but ", path,
+         " holds ", found, ": convert it (in NumPy, array.astype)");
 }
 
 // Uniform in [-1, 1) for floats, 0 .. 9 for integers; the same on every machine.
@@ -96,6 +107,7 @@ std::vector<HostTensor> make_inputs(const Graph& graph, const Arguments& argumen
       fail(ErrorCode::invalid_argument, "--input ", name_of(graph, k), "=", source[k],
            ": expected a .npy file, random, ones, zeros or iota");
     from_file[k] = read_npy(source[k]);
+    check_dtype(graph, k, from_file[k]->dtype(), source[k]);
     const Shape& shape = graph.inputs()[k]->type().shape;
     for (std::size_t d = 0; d < std::min(shape.size(), from_file[k]->shape().size()); ++d)
       if (shape[d].is_symbol()) sizes.try_emplace(shape[d], from_file[k]->shape()[d]);

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import importlib
 import os
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from gex.deploy.session import load
     from gex.errors import CallNotAllowed, FallbackWarning, IndexOutOfRange
     from gex.export.compiled_module import compile
+    from gex.importer.device_checks import synchronize
     from gex.nested_regions.regions import Regions, regions
     from gex.report.memory_snapshot import memory_snapshot
     from gex.training.step import training_step
@@ -78,53 +80,29 @@ if os.environ.get("GEX_TOP", "0") not in ("", "0"):
     live.start()
 
 
+# Loaded when first used: importing gex imports little of PyTorch. By name, the module.
+_LATER = {
+    "CallNotAllowed": "gex.errors",
+    "FallbackWarning": "gex.errors",
+    "IndexOutOfRange": "gex.errors",
+    "NonFiniteValue": "gex.debug.nan_check",
+    "Regions": "gex.nested_regions.regions",
+    "compile": "gex.export.compiled_module",
+    "load": "gex.deploy.session",
+    "load_kernels": "gex.deploy.kernels",
+    "memory_snapshot": "gex.report.memory_snapshot",
+    "refresh": "gex.aot.frozen_parameters",
+    "regions": "gex.nested_regions.regions",
+    "synchronize": "gex.importer.device_checks",
+    "training_step": "gex.training.step",
+    "use_kernel": "gex.deploy.kernels",
+    "warmup": "gex.captures.warmup",
+}
+
+
 def __getattr__(name: str) -> Any:
-    if name in ("CallNotAllowed", "FallbackWarning", "IndexOutOfRange"):
-        from gex import errors
-
-        return getattr(errors, name)
-    if name == "synchronize":
-        from gex.importer.device_checks import synchronize
-
-        return synchronize
-    if name == "compile":
-        from gex.export.compiled_module import compile
-
-        return compile
-    if name == "training_step":
-        from gex.training.step import training_step
-
-        return training_step
-    if name == "memory_snapshot":
-        from gex.report.memory_snapshot import memory_snapshot
-
-        return memory_snapshot
-    if name == "load":
-        from gex.deploy.session import load
-
-        return load
-    if name in ("load_kernels", "use_kernel"):
-        from gex.deploy import kernels
-
-        return getattr(kernels, name)
-    if name in ("Regions", "regions"):
-        from gex.nested_regions import regions
-
-        return getattr(regions, name)
-    if name in ("ops", "onnx"):
-        import importlib
-
+    if name in ("onnx", "ops"):
         return importlib.import_module(f"gex.{name}")
-    if name == "NonFiniteValue":
-        from gex.debug.nan_check import NonFiniteValue
-
-        return NonFiniteValue
-    if name == "warmup":
-        from gex.captures.warmup import warmup
-
-        return warmup
-    if name == "refresh":
-        from gex.aot.frozen_parameters import refresh
-
-        return refresh
+    if name in _LATER:
+        return getattr(importlib.import_module(_LATER[name]), name)
     raise AttributeError(f"module 'gex' has no attribute {name!r}")

@@ -79,6 +79,11 @@ struct PackOptions {
   bool winograd = true;  // weights of convolutions may be transformed for Winograd's algorithm
 };
 
+// Passes that run, or do not run, on a target regardless of their level.
+struct PassSwitches {
+  std::vector<std::string> disabled, enabled;
+};
+
 struct CodeOptions {
   bool generate_code = true;  // false: loop kernels run in the interpreter (CPU only)
   bool fast_math = false;
@@ -103,6 +108,9 @@ class Backend {
   // Everything besides the Program and the options that plans and code depend on: part of cache
   // keys.
   virtual std::string fingerprint(const Target& target, const CodeOptions& options) const = 0;
+
+  // Optional, default none.
+  virtual PassSwitches pass_switches() const { return {}; }
 
   virtual LaunchPlan plan(const loop::Kernel& kernel, const Target& target) const = 0;
   virtual LaunchPlan plan(const problems::Problem& problem, const AttachedKernels& attached,

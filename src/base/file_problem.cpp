@@ -28,4 +28,10 @@ std::string file_problem(const std::string& path, int error) {
   }
 }
 
+bool is_device(const std::string& path) {
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  return fs::is_character_file(path, ignored) || fs::is_block_file(path, ignored);
+}
+
 }  // namespace gex

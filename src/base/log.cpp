@@ -58,7 +58,8 @@ std::vector<std::string_view> parts_of(std::string_view settings) {
   return parts;
 }
 
-// A level for all areas counts wherever it is; areas of their own change it.
+// A level for all areas applies first, wherever it stands in the text; levels of single areas
+// override it.
 std::vector<std::string> set_levels(std::string_view settings, Levels& levels) {
   std::vector<std::string> problems;
   std::vector<std::pair<std::size_t, LogLevel>> of_area;

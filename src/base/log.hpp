@@ -22,7 +22,7 @@ LogLevel log_level(LogArea area);
 void set_log_level(LogLevel level);  // of all areas
 
 // Sets the levels that a text in the form of GEX_LOG asks for: a level for all areas, or
-// AREA=LEVEL. Returns one message for each part that is none of both; the other parts count.
+// AREA=LEVEL. Returns one message for each part that is neither; the other parts take effect.
 std::vector<std::string> set_log_levels(std::string_view settings);
 
 void write_log(LogArea area, LogLevel level, const std::string& message);  // one line, atomically

@@ -39,4 +39,20 @@ std::vector<std::int64_t> dense_strides_of(std::span<const std::int64_t> shape) 
   return strides;
 }
 
+std::int64_t extent_of(std::span<const std::int64_t> shape, std::span<const std::int64_t> strides) {
+  std::int64_t last = 0;
+  for (std::size_t d = 0; d < shape.size(); ++d) {
+    if (shape[d] == 0) return 0;
+    last += (shape[d] - 1) * strides[d];
+  }
+  return last + 1;
+}
+
+HostTensor dense_copy(DType dtype, std::span<const std::int64_t> shape,
+                      std::span<const std::int64_t> strides, const std::byte* data) {
+  HostTensor copy(dtype, {shape.begin(), shape.end()});
+  copy_elements(size_of(dtype), shape, data, strides, copy.data(), dense_strides_of(shape));
+  return copy;
+}
+
 }  // namespace gex

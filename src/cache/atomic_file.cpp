@@ -118,14 +118,13 @@ void AtomicFile::write(std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t written = ::write(file_.get(), bytes.data(), bytes.size());
     if (written < 0 && errno == EINTR) continue;
-    if (written < 0) fail_errno("it can't be written", errno);
+    if (written < 0) fail_errno("writing failed", errno);
     bytes.remove_prefix(static_cast<std::size_t>(written));
   }
 }
 
 void AtomicFile::commit(Durable durable) {
-  if (durable == Durable::yes && ::fsync(file_.get()) != 0)
-    fail_errno("it can't be written", errno);
+  if (durable == Durable::yes && ::fsync(file_.get()) != 0) fail_errno("writing failed", errno);
   if (::renameat(folder_, temporary_.c_str(), folder_, name_.c_str()) != 0)
     fail_errno("it can't be renamed to its final name", errno);
   file_ = FileHandle();

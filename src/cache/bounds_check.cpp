@@ -160,6 +160,8 @@ class SizeCheck {
   std::vector<std::string> problems_;
 };
 
+bool runs_on_cpu(const Program& program) { return program.target == "cpu"; }
+
 Dim over(Dim size, const std::vector<Dim>& symbols, const std::vector<Dim>& dims) {
   return size.substitute([&](Dim symbol) -> std::optional<Dim> {
     for (std::size_t k = 0; k < symbols.size(); ++k)
@@ -171,6 +173,11 @@ Dim over(Dim size, const std::vector<Dim>& symbols, const std::vector<Dim>& dims
 }  // namespace
 
 std::vector<std::string> unproven_sizes(const Program& program) { return SizeCheck(program).run(); }
+
+Dim bytes_of_values(const Program& program, BufferId id) {
+  const BufferDesc& buffer = program.buffers[static_cast<std::size_t>(id)];
+  return buffer.exchanged ? floordiv(buffer.bytes, 2) : buffer.bytes;
+}
 
 namespace {
 
@@ -194,8 +201,6 @@ std::vector<std::string> unproven_launch(const Program& program, const program::
 
 std::vector<std::string> unproven_parts(const Program& program, const backend::ParsedCodes& codes) {
   std::vector<std::string> problems = unproven_sizes(program);
-  // Grids and scratch of other targets are checked by their backend.
-  if (program.target != "cpu") return problems;
   for (const program::Segment& segment : program.segments)
     for (const program::Step& step : segment.steps)
       if (const auto* launch = std::get_if<program::Launch>(&step.op))
@@ -210,18 +215,23 @@ std::vector<std::string> unproven_launch(const Program& program, const KernelLau
   const std::string name = str("launch \"", launch.name, "\"");
   const std::vector<Dim> symbols = kernel.symbols();
   const auto params = static_cast<std::size_t>(kernel.num_params());
-  if (launch.buffers.size() != params || launch.dims.size() != symbols.size())
+  // On a GPU the workspace may follow (unproven_layouts).
+  const bool fits =
+      runs_on_cpu(program) ? launch.buffers.size() == params : launch.buffers.size() - params <= 1;
+  if (!fits || launch.dims.size() != symbols.size())
     return {str(name, " has ", launch.buffers.size(), " buffers and ", launch.dims.size(),
                 " sizes, its kernel ", params, " and ", symbols.size())};
   std::vector<std::string> problems;
   const Facts facts = facts_of(program);
-  if (!surely_le(launch.grid, over(kernel.grid_size(), symbols, launch.dims), facts))
-    problems.push_back(str(name, " may have more grid points than its kernel"));
-  if (!surely_le(over(kernel.scratch_bytes(), symbols, launch.dims), launch.scratch_bytes, facts))
-    problems.push_back(str(name, " may have too little scratch"));
+  if (runs_on_cpu(program)) {
+    if (!surely_le(launch.grid, over(kernel.grid_size(), symbols, launch.dims), facts))
+      problems.push_back(str(name, " may have more grid points than its kernel"));
+    if (!surely_le(over(kernel.scratch_bytes(), symbols, launch.dims), launch.scratch_bytes, facts))
+      problems.push_back(str(name, " may have too little scratch"));
+  }
   std::vector<Dim> bytes;
   for (std::size_t k = 0; k < params; ++k) {
-    bytes.push_back(program.buffers[static_cast<std::size_t>(launch.buffers[k])].bytes);
+    bytes.push_back(bytes_of_values(program, launch.buffers[k]));
     if (kernel.buffers[k].role != loop::Buffer::Role::in && !launch.writes[k])
       problems.push_back(str(name, " writes %", launch.buffers[k], " without declaring it"));
   }

@@ -25,12 +25,18 @@ struct KernelLaunch {
 // they share, copies, fills, operands of calls, outputs.
 std::vector<std::string> unproven_sizes(const program::Program& program);
 
-// The same for a launch: it matches the kernel's buffers, sizes and grid points, has enough
-// scratch, stores only to buffers that it declares as written, and every access is in bounds.
+// The same for a launch: it matches the kernel's buffers, sizes and (on the CPU) grid points, has
+// enough scratch, stores only to buffers that it declares as written, and every access is in
+// bounds.
 std::vector<std::string> unproven_launch(const program::Program& program,
                                          const KernelLaunch& launch);
 
-// Both for a whole program, including problem_bounds.hpp. `codes` are its parsed codes.
+// What the elements of a buffer take of its memory: half of it if each has a flag
+// (BufferDesc::exchanged).
+Dim bytes_of_values(const program::Program& program, program::BufferId id);
+
+// Both for a whole program, including problem_bounds.hpp. `codes` are its parsed codes. Blocks,
+// threads and memory of a GPU's launches: device_bounds.hpp.
 std::vector<std::string> unproven_parts(const program::Program& program,
                                         const backend::ParsedCodes& codes);
 

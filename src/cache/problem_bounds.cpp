@@ -7,6 +7,7 @@
 #include "backend/cpu/kernels/attention.hpp"
 #include "backend/cpu/kernels/conv2d.hpp"
 #include "backend/cpu/kernels/grouped_matmul.hpp"
+#include "backend/cpu/kernels/integer_conv2d.hpp"
 #include "backend/cpu/kernels/integer_product.hpp"
 #include "backend/cpu/kernels/matmul.hpp"
 #include "backend/cpu/kernels/quantised_matmul.hpp"
@@ -52,8 +53,7 @@ class ProblemProof {
                    " sizes, fewer than its kernel needs");
   }
   Dim bytes_of(int k) const {
-    const auto id = static_cast<std::size_t>(launch_.buffers[static_cast<std::size_t>(k)]);
-    return program_.buffers[id].bytes;
+    return bytes_of_values(program_, launch_.buffers[static_cast<std::size_t>(k)]);
   }
 
   // Elements below and above the operand's address that its strides reach: strides of flipped
@@ -96,7 +96,9 @@ class ProblemProof {
             buffer, " without declaring it");
   }
 
+  // Of the CPU's kernels. Those of GPUs: unproven_layouts.
   void work(Dim grid, Dim scratch) {
+    if (program_.target != "cpu") return;
     if (at_.epilogue != nullptr) scratch = scratch + over_dims(at_.epilogue->scratch_bytes());
     require(le(launch_.grid, grid), "it may have more grid points than its kernel");
     require(le(scratch, launch_.scratch_bytes), "it may have too little scratch");
@@ -192,7 +194,11 @@ class ProblemProof {
       require(has_up_kernel(p), "a transposed convolution of these sizes has no kernel");
     operand_or_prologue(0, p.x_computed, p.x, {dim(at::n), dim(at::c), dim(at::h), dim(at::w)},
                         at::x_strides);
-    if (p.w_packed) {
+    if (p.w_packed && kernels::is_integer_product(p)) {
+      const auto bytes = kernels::integer_conv2d_packed_bytes(p, launch_.dims);
+      if (require(bytes.has_value(), "sizes of a convolution with packed weights vary"))
+        holds(1, p.w, Dim(*bytes));
+    } else if (p.w_packed) {
       const auto sizes = kernels::conv2d_constant_sizes(p, launch_.dims);
       if (require(sizes.has_value(), "sizes of a convolution with packed weights vary") &&
           require(!p.winograd || sizes->can(kernels::Form::winograd),
@@ -205,11 +211,11 @@ class ProblemProof {
     if (at_.epilogue == nullptr) operand(2, p.y, {n, o, oh, ow}, at::y_strides, true);
     epilogue(2, at::count, n * o * oh * ow, p.x);
     if (kernels::is_integer_product(p)) {
-      windows_inside(p.stride[0], p.dilation[0], oh, dim(at::kh), dim(at::h));
-      windows_inside(p.stride[1], p.dilation[1], ow, dim(at::kw), dim(at::w));
+      work(kernels::integer_conv2d_grid(p, launch_.dims),
+           kernels::integer_conv2d_scratch_bytes(p, launch_.dims));
+      return;
     }
-    work(kernels::conv2d_grid(p, n, o, oh, ow),
-         kernels::conv2d_scratch_bytes(p, depth * dim(at::kh) * dim(at::kw)));
+    work(kernels::conv2d_grid(p, n, o, oh, ow), kernels::conv2d_scratch_bytes(p));
   }
 
   bool has_up_kernel(const problems::Conv2dProblem& p) {
@@ -219,13 +225,6 @@ class ProblemProof {
     return channels && rows && columns && p.groups == 1 && p.pad[0] >= 0 && p.pad[1] >= 0 &&
            problems::has_up_kernel(*channels, *rows, *columns, {p.up[0], p.up[1]},
                                    {p.pad[0], p.pad[1]});
-  }
-
-  // Kernels of integers do not look for borders.
-  void windows_inside(std::int64_t stride, std::int64_t dilation, Dim windows, Dim taps, Dim size) {
-    require(stride > 0 && dilation > 0 &&
-                le((windows - 1) * Dim(stride) + (taps - 1) * Dim(dilation) + 1, size),
-            "a window may reach outside of its image");
   }
 
   void whole_groups(const problems::Conv2dProblem& p) {

@@ -6,6 +6,7 @@
 
 #include "backend/backend.hpp"
 #include "base/error.hpp"
+#include "base/file_problem.hpp"
 #include "base/thread_pool.hpp"
 #include "ir/builtin_ops.hpp"
 #include "ir/text/print_short.hpp"
@@ -25,7 +26,7 @@ std::string variable(const char* name) {
 }
 
 std::string text_of_file(const std::string& path) {
-  if (path.empty()) return "";
+  if (path.empty() || is_device(path)) return "";  // read_switch_file raises the error
   std::ostringstream text;
   text << std::ifstream(path).rdbuf();
   return text.str();

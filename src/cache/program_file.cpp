@@ -5,10 +5,9 @@
 #include <optional>
 
 #include "backend/backend.hpp"
-#include "backend/parsed_codes.hpp"
 #include "base/error.hpp"
 #include "cache/atomic_file.hpp"
-#include "cache/bounds_check.hpp"
+#include "cache/device_bounds.hpp"
 #include "cache/mapped_file.hpp"
 #include "cache/program_cache.hpp"
 #include "program/artefact.hpp"
@@ -114,7 +113,7 @@ std::vector<std::shared_ptr<const void>> memory_in(const std::shared_ptr<const M
 
 // Memory sizes and accesses that a file declares must be provable.
 void check_bounds(const program::Program& program, const std::string& path, const char* cant) {
-  const std::vector<std::string> problems = unproven_parts(program, backend::parse_codes(program));
+  const std::vector<std::string> problems = unproven_program(program);
   if (!problems.empty())
     fail(ErrorCode::unsupported, "'", path, "' ", cant,
          ": it may access memory out of bounds: ", problems.front(),

@@ -18,9 +18,11 @@
 #include "cache/store.hpp"
 #include "compile/execute.hpp"
 #include "compile/frozen/fold_frozen.hpp"
+#include "compile/graphviz.hpp"
 #include "emit/emit.hpp"
 #include "ir/assume.hpp"
 #include "ir/run_labels.hpp"
+#include "ir/text/onnx_text.hpp"
 #include "ir/text/print_short.hpp"
 #include "passes/engine/dump.hpp"
 #include "passes/pipeline.hpp"
@@ -312,7 +314,9 @@ Compiled compile(std::unique_ptr<Graph> graph, const Signature& signature,
   CompileOptions dumping = options;
   dumping.cache = nullptr;  // a program from the cache has no stages to dump
   dumping.dump_dir = std::move(folder);
-  passes::write_text(dumping.dump_dir, "before_passes.gex", print_for_report(*graph));
+  const std::string text = print_for_report(*graph);
+  passes::write_text(dumping.dump_dir, "before_passes.gex", text);
+  passes::write_text(dumping.dump_dir, "before_passes.dot", graphviz_of_graph(text));
   return logged(compile_graph(std::move(graph), signature, dumping, true));
 }
 
@@ -325,14 +329,9 @@ void run_passes(Graph& graph, const CompileOptions& options, const Target& targe
   pass_options.disabled = options.disabled_passes;
   pass_options.enabled = options.enabled_passes;
   pass_options.switch_file = options.switch_file;
-  if (!target.is_cpu()) {
-    pass_options.disabled.push_back("integer-products");
-    pass_options.enabled.push_back("expand-integer-products");
-    pass_options.disabled.push_back("quantised-products");
-    pass_options.enabled.push_back("quantised-products-of-few-rows");
-    pass_options.enabled.push_back("expand-quantised-products");
-    pass_options.disabled.push_back("select-transposed-convolutions");
-  }
+  const backend::PassSwitches switches = backend::backend_for(target.kind).pass_switches();
+  for (const std::string& pass : switches.disabled) pass_options.disabled.push_back(pass);
+  for (const std::string& pass : switches.enabled) pass_options.enabled.push_back(pass);
   for (const FrozenInput& input : options.frozen)
     if (input.contents) pass_options.settings.frozen_inputs.push_back(input.graph_input);
   if (folds_large)
@@ -349,6 +348,16 @@ void run_passes(Graph& graph, const CompileOptions& options, const Target& targe
     report.origins.passes.push_back(
         {pass.name, pass.changed, pass.count, pass.nodes_before, pass.nodes_after, pass.seconds});
   for (std::string& remark : passed.remarks) report.remarks.push_back(std::move(remark));
+}
+
+// The compiled graph at its three levels, as text and for Graphviz.
+void write_stages(const std::string& folder, const CompileReport& report,
+                  const program::Program& program) {
+  passes::write_text(folder, "graph.gex", report.graph_text);
+  passes::write_text(folder, "kernels.txt", report.kernel_text);
+  passes::write_text(folder, "program.txt", program::print(program, {.constant_data = false}));
+  for (const std::string_view level : {"graph", "kernels", "program"})
+    passes::write_text(folder, str(level, ".dot"), graphviz_of(report, program, level));
 }
 
 Compiled compile_graph(std::unique_ptr<Graph> graph, const Signature& signature,
@@ -370,6 +379,8 @@ Compiled compile_graph(std::unique_ptr<Graph> graph, const Signature& signature,
   run_passes(*graph, options, target, folds_large, report);
   verify(*graph);
   report.graph_text = print_for_report(*graph);
+  if (!options.dump_dir.empty())
+    passes::write_text(options.dump_dir, "graph.pbtxt", print_onnx(*graph));
   NodeNumbers numbers(*graph);
   timer.done("passes");
   Activity::note("fusion");
@@ -399,12 +410,7 @@ Compiled compile_graph(std::unique_ptr<Graph> graph, const Signature& signature,
   }
   bind(std::move(frozen), options, compiled, timer);
   finish(std::move(emitted.program), options, compiled, timer);
-  if (!options.dump_dir.empty()) {
-    passes::write_text(options.dump_dir, "graph.gex", report.graph_text);
-    passes::write_text(options.dump_dir, "kernels.txt", report.kernel_text);
-    passes::write_text(options.dump_dir, "program.txt",
-                       program::print(*compiled.program, {.constant_data = false}));
-  }
+  if (!options.dump_dir.empty()) write_stages(options.dump_dir, report, *compiled.program);
   return compiled;
 }
 

@@ -12,22 +12,6 @@
 namespace gex {
 namespace {
 
-std::vector<std::int64_t> row_major(std::span<const std::int64_t> shape) {
-  std::vector<std::int64_t> strides(shape.size(), 1);
-  for (std::size_t d = shape.size(); d-- > 1;) {
-    strides[d - 1] = strides[d] * std::max<std::int64_t>(shape[d], 1);
-  }
-  return strides;
-}
-
-// Dense copy of strided memory.
-HostTensor gather(DType dtype, std::span<const std::int64_t> shape,
-                  std::span<const std::int64_t> strides, const std::byte* data) {
-  HostTensor out(dtype, {shape.begin(), shape.end()});
-  copy_elements(size_of(dtype), shape, data, strides, out.data(), row_major(shape));
-  return out;
-}
-
 class TensorHost : public runtime::Host {
  public:
   TensorHost(const program::Program& program, std::span<HostTensor> inputs)
@@ -35,12 +19,6 @@ class TensorHost : public runtime::Host {
 
   void* allocate_output(int k, DType dtype, std::span<const std::int64_t> shape,
                         std::span<const std::int64_t> strides) override {
-    std::int64_t last = 0;
-    bool empty = false;
-    for (std::size_t d = 0; d < shape.size(); ++d) {
-      last += (shape[d] - 1) * strides[d];
-      empty |= shape[d] == 0;
-    }
     Result& result = at(k);
     result = {Result::Kind::own,
               dtype,
@@ -49,8 +27,8 @@ class TensorHost : public runtime::Host {
               0,
               0,
               {}};
-    std::size_t bytes = empty ? 0 : static_cast<std::size_t>(last + 1) * size_of(dtype);
-    result.memory.resize(bytes + 1);
+    // Not empty, so that data() is not null.
+    result.memory.resize(static_cast<std::size_t>(extent_of(shape, strides)) * size_of(dtype) + 1);
     return result.memory.data();
   }
   void set_view_output(int k, int of_input, std::span<const std::int64_t> shape,
@@ -82,7 +60,7 @@ class TensorHost : public runtime::Host {
     at(k) = {Result::Kind::own,
              from.dtype(),
              from.shape(),
-             row_major(from.shape()),
+             dense_strides_of(from.shape()),
              0,
              0,
              {from.data(), from.data() + from.bytes()}};
@@ -118,12 +96,12 @@ class TensorHost : public runtime::Host {
     std::int64_t skip = r.offset * static_cast<std::int64_t>(size_of(r.dtype));
     switch (r.kind) {
       case Result::Kind::own:
-        return gather(r.dtype, r.shape, r.strides, r.memory.data());
+        return dense_copy(r.dtype, r.shape, r.strides, r.memory.data());
       case Result::Kind::input:
-        return gather(r.dtype, r.shape, r.strides,
-                      inputs_[static_cast<std::size_t>(r.of)].data() + skip);
+        return dense_copy(r.dtype, r.shape, r.strides,
+                          inputs_[static_cast<std::size_t>(r.of)].data() + skip);
       case Result::Kind::output:
-        return gather(r.dtype, r.shape, r.strides, at(r.of).memory.data() + skip);
+        return dense_copy(r.dtype, r.shape, r.strides, at(r.of).memory.data() + skip);
       case Result::Kind::integer: {
         HostTensor value(DType::i64, {});
         value.set_int(0, r.offset);
@@ -155,7 +133,7 @@ std::vector<HostTensor> execute(runtime::Session& session, std::span<HostTensor>
       args[k].integer = inputs[k].get_int(0);
       continue;
     }
-    strides[k] = row_major(inputs[k].shape());
+    strides[k] = dense_strides_of(inputs[k].shape());
     args[k].tensor = {inputs[k].data(), inputs[k].dtype(), inputs[k].shape(), strides[k]};
   }
   TensorHost host(program, inputs);

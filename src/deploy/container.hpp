@@ -12,7 +12,7 @@
 namespace gex::deploy {
 
 inline constexpr std::string_view kMagic = "GEXE\r\n\x1a\n";
-inline constexpr std::uint32_t kFormat = 3;
+inline constexpr std::uint32_t kFormat = 4;
 inline constexpr std::size_t kAlignment = 64;
 inline constexpr std::size_t kPageAlignment = 4096;
 

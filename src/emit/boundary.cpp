@@ -50,7 +50,7 @@ void Boundary::define_inputs() {
   frozen_.define();
 }
 
-// An output that is a view of an input that is not written is returned as that view.
+// Outputs that are views of inputs are returned as such views, unless the input is written.
 std::unordered_set<const Value*> Boundary::choose_views() {
   std::unordered_set<const Value*> computed, views;
   for (const Signature::Output& slot : state_.signature.outputs) {

@@ -189,8 +189,8 @@ void Steps::emit_while(const Node& node) {
   step.condition = launches_.materialised(condition.outputs()[0]);
   step.body_segment = emit_region(body, state, "body");
   state_.segment = step.body_segment;
-  // The new state may be old state at another position: such values are saved before any is
-  // overwritten.
+  // A body may return values of the old state in other positions (a swap): they are copied before
+  // any part of the state is overwritten.
   std::vector<Operand> next;
   for (std::size_t k = 0; k < node.num_outputs(); ++k) {
     Value* value = body.outputs()[k];

@@ -1,5 +1,6 @@
 #include "loop/kernel.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <charconv>
 
@@ -96,6 +97,23 @@ Dim linear_offset(const Buffer& buffer, std::span<const Dim> index) {
   Dim offset = 0;
   for (std::size_t d = 0; d < index.size(); ++d) offset += index[d] * strides[d];
   return offset;
+}
+
+bool is_across(const Kernel& kernel, int buffer, const std::vector<Dim>& index) {
+  if (kernel.grid.size() < 2) return false;
+  const Dim offset = linear_offset(kernel.buffers[static_cast<std::size_t>(buffer)], index);
+  const auto along = affine_in(offset, kernel.grid.back().index);
+  const auto before = affine_in(offset, kernel.grid[kernel.grid.size() - 2].index);
+  return along && before && along->coefficient != Dim(0) && along->coefficient != Dim(1) &&
+         before->coefficient == Dim(1);
+}
+
+bool loads_across(const Kernel& kernel, int buffer) {
+  return std::ranges::any_of(kernel.stages, [&](const Stage& stage) {
+    return std::ranges::any_of(stage.exprs, [&](const Expr& e) {
+      return e.kind == Expr::Kind::load && e.buffer == buffer && is_across(kernel, buffer, e.index);
+    });
+  });
 }
 
 }  // namespace gex::loop

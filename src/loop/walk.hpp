@@ -11,6 +11,12 @@ std::optional<ExprId> value_name_id(std::string_view name);
 // Bytes of a local in scratch memory: rounded up to 64. Locals are allocated in order.
 Dim local_bytes(const Buffer& buffer);
 
+// Whether neighbouring points of the last grid axis are apart at this index of the buffer, but
+// those of the axis before it adjacent.
+bool is_across(const Kernel& kernel, int buffer, const std::vector<Dim>& index);
+// Whether some load of the buffer is.
+bool loads_across(const Kernel& kernel, int buffer);
+
 // Every Dim of a stage's expression: of an index expression, or the indices of a load.
 template <class F>
 void for_each_dim(const Expr& e, F&& f) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <span>
 #include <unordered_map>
 
 #include "loop/body.hpp"
@@ -361,36 +362,73 @@ class Lowering {
     }
   }
 
-  void reduce(const Node& node, bool with_elements) {
+  // Appends the node's accumulators, elements and combine body to the reduction of a stage. Returns
+  // the expressions of its accumulators.
+  std::vector<Scalar> add_reduction(loop::Reduction& reduction, loop::ScalarBuilder& combiner,
+                                    const Node& node) {
     const loop::ReductionBody& body = *node.op().body->reduction;
-    loop::Stage& stage = begin_stage(str(node.op().name, stage_));
-    for (Dim i : inner_vars_) stage.reduce.push_back({i});
     InlineContext context(*this, node);
-    loop::Reduction reduction;
-    reduction.scan = body.scan;
-    reduction.accumulators = body.accumulators(node);
-    for (Scalar element : body.elements(context, vars_)) reduction.elements.push_back(element.id);
-    loop::ScalarBuilder combiner(reduction.combine.exprs);
     std::vector<Scalar> lhs, rhs, acc;
-    for (std::size_t k = 0; k < reduction.accumulators.size(); ++k) {
-      DType dtype = reduction.accumulators[k].dtype;
-      lhs.push_back(combiner.lhs(static_cast<int>(k), dtype));
-      rhs.push_back(combiner.rhs(static_cast<int>(k), dtype));
-      acc.push_back(builder_->acc(static_cast<int>(k), dtype));
+    for (const loop::Accumulator& accumulator : body.accumulators(node)) {
+      const auto slot = static_cast<int>(reduction.accumulators.size());
+      lhs.push_back(combiner.lhs(slot, accumulator.dtype));
+      rhs.push_back(combiner.rhs(slot, accumulator.dtype));
+      acc.push_back(builder_->acc(slot, accumulator.dtype));
+      reduction.accumulators.push_back(accumulator);
     }
+    for (Scalar element : body.elements(context, vars_)) reduction.elements.push_back(element.id);
     for (Scalar s : body.combine(combiner, node, lhs, rhs))
       reduction.combine.results.push_back(s.id);
+    return acc;
+  }
+
+  // One stage for some reductions: each element is read once for all of them.
+  void reduce(std::span<const Node* const> nodes, bool with_elements) {
+    loop::Stage& stage = begin_stage(str(nodes.front()->op().name, stage_));
+    for (Dim i : inner_vars_) stage.reduce.push_back({i});
+    loop::Reduction reduction;
+    reduction.scan = nodes.front()->op().body->reduction->scan;
+    loop::ScalarBuilder combiner(reduction.combine.exprs);
+    std::vector<std::vector<Scalar>> accumulators;
+    for (const Node* node : nodes)
+      accumulators.push_back(add_reduction(reduction, combiner, *node));
     stage.reduction = std::move(reduction);
+    for (std::size_t n = 0; n < nodes.size(); ++n) store_reduced(stage, *nodes[n], accumulators[n]);
+    if (with_elements) store_elements(stage);
+  }
+
+  void store_reduced(loop::Stage& stage, const Node& node, std::span<const Scalar> accumulators) {
+    const loop::ReductionBody& body = *node.op().body->reduction;
+    InlineContext context(*this, node);
     for (std::size_t k = 0; k < node.num_outputs(); ++k) {
       Value* v = node.output(k);
       int out = output_buffer(v);
       if (v->uses().empty() && out < 0) continue;
-      Scalar value = body.finish(context, static_cast<int>(k), vars_, acc);
+      Scalar value = body.finish(context, static_cast<int>(k), vars_, accumulators);
       std::vector<Dim> home = body.out_index(node, vars_);
       if (out >= 0) store(stage, out, home, value);
       if (!body.scan) store(stage, add_local(v, {}), {}, value);
     }
-    if (with_elements) store_elements(stage);
+  }
+
+  // The reductions of this stage, in groups that share a pass over the elements: those with a
+  // single accumulator, as many as registers hold.
+  std::vector<std::vector<const Node*>> reductions_of_stage() {
+    constexpr std::size_t kMost = 4;
+    std::vector<std::vector<const Node*>> groups;
+    std::size_t shared = 0;  // one more than the position of the group that is being filled
+    for (const Node* node : cluster_.nodes) {
+      if (node == cluster_.anchor || !is_reduction(*node) || phases_.at(node) != stage_) continue;
+      const loop::ReductionBody& body = *node->op().body->reduction;
+      const bool joins = !body.scan && body.accumulators(*node).size() == 1;
+      if (joins && shared != 0 && groups[shared - 1].size() < kMost) {
+        groups[shared - 1].push_back(node);
+        continue;
+      }
+      groups.push_back({node});
+      if (joins) shared = groups.size();
+    }
+    return groups;
   }
 
   void build() {
@@ -421,9 +459,8 @@ class Lowering {
     }
     for (stage_ = 0; stage_ <= last; ++stage_) {
       bool elements = has_element_stores();
-      for (const Node* node : cluster_.nodes) {
-        if (node == cluster_.anchor || !is_reduction(*node) || phases_.at(node) != stage_) continue;
-        reduce(*node, elements);
+      for (const std::vector<const Node*>& nodes : reductions_of_stage()) {
+        reduce(nodes, elements);
         elements = false;
       }
       if (elements) {

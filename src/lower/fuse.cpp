@@ -6,6 +6,7 @@
 
 #include "ir/run_labels.hpp"
 #include "loop/body.hpp"
+#include "loop/walk.hpp"
 #include "lower/cluster.hpp"
 #include "lower/cluster_graph.hpp"
 #include "lower/prologue.hpp"
@@ -34,7 +35,7 @@ class Fusion {
   }
 
  private:
-  // Computed by loops here: a placed concatenation is not.
+  // Whether loops compute the node. Concatenations that are placed need none.
   bool is_loop(const Node& node) const {
     return has_loop_body(node) && options_.placed_cats.count(&node) == 0;
   }
@@ -321,51 +322,57 @@ class Fusion {
     return {};
   }
 
+  // Why two clusters can't be one, whatever its iteration space; empty: they may.
+  std::string why_separate(const Cluster& mine, int other_id,
+                           const std::vector<int>& absorbed) const {
+    const Cluster& other = clusters_.at(other_id);
+    if (other.sealed) {
+      const bool cat = is_alone(*other.nodes.front());
+      return str(other.anchor ? other.anchor->op().name
+                 : cat        ? "cat"
+                              : "a scan",
+                 " takes no consumers");
+    }
+    if (mine.nodes.size() + other.nodes.size() > options_.max_nodes)
+      return "the kernel would have too many operators";
+    if (!run_labels_of(*mine.nodes.front()).same_limits(run_labels_of(*other.nodes.front())))
+      return "they may use different numbers of cores";
+    if (mine.kind == Unit::Kind::problem && other.kind == Unit::Kind::problem)
+      return "two contractions";
+    if (!mine.inner.empty() && !other.inner.empty()) {
+      if (mine.space != other.space)
+        return str("they reduce over different rows: ", text_of(other.space), " and ",
+                   text_of(mine.space));
+      if (mine.inner != other.inner)
+        return str("they reduce over different axes of ", text_of(mine.space));
+    }
+    if (is_contraction(mine, other)) {
+      const Node* anchor = mine.anchor ? mine.anchor : other.anchor;
+      std::string why = why_no_epilogue(*anchor, mine, other_id, absorbed);
+      if (!why.empty()) return why;
+    }
+    if (clusters_.makes_cycle(mine, other_id, absorbed))
+      return "a node between them depends on the first and feeds the second";
+    return {};
+  }
+
+  static bool is_contraction(const Cluster& mine, const Cluster& other) {
+    return mine.kind == Unit::Kind::problem || other.kind == Unit::Kind::problem;
+  }
+
   // The union of two clusters, in an iteration space in which it can be lowered.
   std::optional<Cluster> merge(const Cluster& mine, int other_id, const std::vector<int>& absorbed,
                                std::string& why) {
     const Cluster& other = clusters_.at(other_id);
-    if (other.sealed) {
-      const bool cat = is_alone(*other.nodes.front());
-      why = str(other.anchor ? other.anchor->op().name
-                : cat        ? "cat"
-                             : "a scan",
-                " takes no consumers");
-      return std::nullopt;
-    }
-    if (mine.nodes.size() + other.nodes.size() > options_.max_nodes) {
-      why = "the kernel would have too many operators";
-      return std::nullopt;
-    }
-    if (!run_labels_of(*mine.nodes.front()).same_limits(run_labels_of(*other.nodes.front()))) {
-      why = "they may use different numbers of cores";
-      return std::nullopt;
-    }
-    bool contraction = mine.kind == Unit::Kind::problem || other.kind == Unit::Kind::problem;
-    if (mine.kind == Unit::Kind::problem && other.kind == Unit::Kind::problem) {
-      why = "two contractions";
-      return std::nullopt;
-    }
-    if (!mine.inner.empty() && !other.inner.empty() &&
-        (mine.space != other.space || mine.inner != other.inner)) {
-      why = str("they reduce over different rows: ", text_of(other.space), " and ",
-                text_of(mine.space));
-      return std::nullopt;
-    }
-    const Node* anchor = mine.anchor ? mine.anchor : other.anchor;
-    if (contraction) why = why_no_epilogue(*anchor, mine, other_id, absorbed);
+    why = why_separate(mine, other_id, absorbed);
     if (!why.empty()) return std::nullopt;
-    if (clusters_.makes_cycle(mine, other_id, absorbed)) {
-      why = "a node between them depends on the first and feeds the second";
-      return std::nullopt;
-    }
     Cluster merged;
     merged.nodes = mine.nodes;
     merged.nodes.insert(merged.nodes.end(), other.nodes.begin(), other.nodes.end());
     sort_in_order(merged.nodes);
     merged.prologues = mine.anchor ? mine.prologues : other.prologues;
-    merged.kind = contraction ? Unit::Kind::problem : Unit::Kind::loop;
-    merged.anchor = anchor;
+    merged.kind = is_contraction(mine, other) ? Unit::Kind::problem : Unit::Kind::loop;
+    merged.anchor = mine.anchor ? mine.anchor : other.anchor;
     merged.sealed = mine.sealed;
     std::vector<const Cluster*> spaces;
     if (!mine.inner.empty()) {
@@ -394,7 +401,26 @@ class Fusion {
                       lowered.inputs.size() + out.size() <= most;
     if (!lowered.ok) why = lowered.reason;
     if (!fits) why = "its epilogue would use too many buffers";
+    if (lowered.ok && reads_columns_as_rows(cluster, lowered)) {
+      why = "its epilogue, which runs row by row, would read columns of a large operand";
+      return false;
+    }
     return lowered.ok && fits;
+  }
+
+  // Whether the rows of an epilogue are columns of an operand that the first-level cache does not
+  // hold: each row would read all its cache lines again. A kernel of its own runs by tiles. Threads
+  // of a GPU are not bound to rows.
+  bool reads_columns_as_rows(const Cluster& cluster, const LoweredCluster& lowered) const {
+    constexpr std::int64_t kCachedElements = 4096;
+    if (cluster.kind != Unit::Kind::problem || options_.costs.library_products) return false;
+    const loop::Kernel& kernel = lowered.kernel;
+    if (kernel.grid.size() < 2) return false;
+    for (int b = 0; b < kernel.num_params(); ++b) {
+      const auto elements = product(kernel.buffers[static_cast<std::size_t>(b)].shape).range().hi;
+      if (elements > kCachedElements && loop::loads_across(kernel, b)) return true;
+    }
+    return false;
   }
 
   static constexpr const char* kManyParts =
@@ -482,7 +508,7 @@ class Fusion {
     FusedGraph fused;
     for (int id : clusters_.in_order()) {
       Unit unit = lower(clusters_.at(id));
-      // At O0 nothing removes unused code; it has no output to write.
+      // At O0 no pass removes unused nodes: their units have no outputs.
       const bool dead = unit.kind != Unit::Kind::step && unit.outputs.empty();
       if (!dead) fused.units.push_back(std::move(unit));
     }

@@ -29,7 +29,8 @@ class OpaqueContext : public loop::BodyContext {
 }  // namespace
 
 Value* operand_value(const Node& problem, int operand) {
-  if (operand == 0 && problem.is("conv2d") && is_problem(problem)) return ops::conv_image(problem);
+  if (is_problem(problem) && problem.op().problem->operand_value != nullptr)
+    return problem.op().problem->operand_value(problem, operand);
   return problem.input(static_cast<std::size_t>(operand));
 }
 

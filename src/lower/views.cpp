@@ -45,7 +45,7 @@ bool has_division(Dim e) {
       return false;
     case Dim::Kind::floordiv:
     case Dim::Kind::mod: {
-      // A quotient of sizes only is a number at run time; only indices inside make it costly.
+      // A quotient of sizes is computed once for each call, one of indices for each element.
       std::vector<Dim> symbols;
       e.collect_symbols(symbols);
       for (Dim s : symbols) {

@@ -58,6 +58,20 @@ Opened<DriverApi> open_driver() {
   return opened;
 }
 
+Opened<ConditionalApi> open_conditional() {
+  Opened<ConditionalApi> opened;
+  void* library = open_library({"libcuda.so.1"}, opened.why_not);
+  opened.good = library != nullptr;
+  if (!opened.good) return opened;
+  GEX_CUDA_CONDITIONAL(GEX_CUDA_FIND)
+  int version = 0;
+  if (!opened.good || opened.api.driver_version(&version) != 0 || version < kConditionalDriver) {
+    opened.good = false;
+    opened.why_not = "the CUDA driver is older than 12.4, whose graphs have conditional nodes";
+  }
+  return opened;
+}
+
 Opened<NvrtcApi> open_nvrtc() {
   Opened<NvrtcApi> opened;
   void* library = open_library(
@@ -93,7 +107,7 @@ struct Nvtx {
   int (*pop)() = nullptr;
 };
 
-// Null if no tool asks for ranges or the library is not there: ranges are then nobody's loss.
+// Null if no tool asks for ranges or the library is missing: then there are no ranges.
 const Nvtx* nvtx() {
   static const Nvtx* const opened = []() -> const Nvtx* {
     const char* tool = std::getenv("NVTX_INJECTION64_PATH");
@@ -121,6 +135,11 @@ ToolRange::~ToolRange() {
 
 const DriverApi* driver_api(std::string& why_not) {
   static const auto* opened = new Opened<DriverApi>(open_driver());
+  return result(*opened, why_not);
+}
+
+const ConditionalApi* conditional_api(std::string& why_not) {
+  static const auto* opened = new Opened<ConditionalApi>(open_conditional());
   return result(*opened, why_not);
 }
 

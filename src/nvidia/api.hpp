@@ -16,6 +16,8 @@ using Module = struct CUmod_st*;
 using Function = struct CUfunc_st*;
 using Graph = struct CUgraph_st*;
 using GraphExec = struct CUgraphExec_st*;
+using GraphNode = struct CUgraphNode_st*;
+using ConditionHandle = unsigned long long;
 
 inline constexpr Result kOutOfMemory = 2;
 // What kernels do wrong: illegal address, assert, misaligned access, illegal instruction, ...
@@ -46,6 +48,24 @@ struct LaunchConfig {
   unsigned num_attributes = 0;
 };
 
+// CUgraphNodeParams of a conditional node.
+struct ConditionalNode {
+  int type = 13;
+  int reserved[3] = {};
+  ConditionHandle handle = 0;
+  int kind = 0;  // kConditionalIf, kConditionalWhile
+  unsigned size = 1;
+  Graph* bodies = nullptr;  // made by the driver
+  Context context = nullptr;
+  long long padding[25] = {};
+  long long unused = 0;
+};
+static_assert(sizeof(ConditionalNode) == 256);
+inline constexpr int kConditionalIf = 0, kConditionalWhile = 1;
+inline constexpr unsigned kAssignDefault = 1, kSetDependencies = 1;
+// The first driver whose conditional nodes are used: 12.4.
+inline constexpr int kConditionalDriver = 12040;
+
 // member(symbol in the library, parameters)
 #define GEX_CUDA_DRIVER(X)                                                                       \
   X(init, "cuInit", (unsigned flags))                                                            \
@@ -56,6 +76,7 @@ struct LaunchConfig {
   X(context_retain, "cuDevicePrimaryCtxRetain", (Context * context, int device))                 \
   X(context_release, "cuDevicePrimaryCtxRelease_v2", (int device))                               \
   X(context_set, "cuCtxSetCurrent", (Context context))                                           \
+  X(context_synchronize, "cuCtxSynchronize", ())                                                 \
   X(error_string, "cuGetErrorString", (Result error, const char** text))                         \
   X(memory_alloc, "cuMemAlloc_v2", (DevicePtr * pointer, std::size_t bytes))                     \
   X(memory_free, "cuMemFree_v2", (DevicePtr pointer))                                            \
@@ -100,6 +121,25 @@ struct LaunchConfig {
   X(graph_exec_destroy, "cuGraphExecDestroy", (GraphExec exec))                                  \
   X(graph_launch, "cuGraphLaunch", (GraphExec exec, Stream stream))
 
+// Conditional nodes of graphs, which older drivers don't have. The edges of dependencies are given
+// back as they were received.
+#define GEX_CUDA_CONDITIONAL(X)                                                       \
+  X(driver_version, "cuDriverGetVersion", (int* version))                             \
+  X(capture_info, "cuStreamGetCaptureInfo_v3",                                        \
+    (Stream stream, int* status, unsigned long long* number, Graph* graph,            \
+     const GraphNode** dependencies, const void** edges, std::size_t* count))         \
+  X(set_dependencies, "cuStreamUpdateCaptureDependencies_v2",                         \
+    (Stream stream, GraphNode * dependencies, const void* edges, std::size_t count,   \
+     unsigned flags))                                                                 \
+  X(capture_into, "cuStreamBeginCaptureToGraph",                                      \
+    (Stream stream, Graph graph, const GraphNode* dependencies, const void* edges,    \
+     std::size_t count, int mode))                                                    \
+  X(add_node, "cuGraphAddNode_v2",                                                    \
+    (GraphNode * node, Graph graph, const GraphNode* dependencies, const void* edges, \
+     std::size_t count, void* node_params))                                           \
+  X(make_condition, "cuGraphConditionalHandleCreate",                                 \
+    (ConditionHandle * handle, Graph graph, Context context, unsigned value, unsigned flags))
+
 #define GEX_CUDA_NVRTC(X)                                                                   \
   X(version, "nvrtcVersion", (int* major, int* minor))                                      \
   X(create, "nvrtcCreateProgram",                                                           \
@@ -127,6 +167,9 @@ struct LaunchConfig {
 struct DriverApi {
   GEX_CUDA_DRIVER(GEX_CUDA_MEMBER)
 };
+struct ConditionalApi {
+  GEX_CUDA_CONDITIONAL(GEX_CUDA_MEMBER)
+};
 struct NvrtcApi {
   GEX_CUDA_NVRTC(GEX_CUDA_MEMBER)
 };
@@ -138,6 +181,7 @@ struct CublasApi {
 // Opened once and kept until the process ends. Null if the library is missing or too old; `why_not`
 // then says which. Folders in GEX_CUDA_LIBRARY_PATH are searched first.
 const DriverApi* driver_api(std::string& why_not);
+const ConditionalApi* conditional_api(std::string& why_not);
 const NvrtcApi* nvrtc_api(std::string& why_not);
 const CublasApi* cublas_api(std::string& why_not);
 

@@ -60,7 +60,7 @@ class AntialiasedAxis {
     return swap_axes(g_, sums, axis, -1);
   }
 
-  // Nor does an infinite gradient reach elements outside its window.
+  // An infinite gradient reaches only the elements of its window.
   Value* gradient(Value* grad, std::int64_t axis) {
     Value* at = window();
     Value* last = unsqueeze(g_, swap_axes(g_, grad, axis, -1), -1);  // [..., out, 1]

@@ -47,6 +47,7 @@ ProblemLaunch attention_launch(ProblemContext& c) {
   problem.scale = attrs.scale;
   problem.nan_if_fully_masked = attrs.nan_if_fully_masked;
   problem.computed = c.computed;
+  problem.keep_subnormals = c.keep_subnormals;
   ProblemLaunch launch;
   launch.operands = {c.operand(0), c.operand(1), c.operand(2)};
   launch.dims = {q[0], q[1], k[1], q[2], k[2], q[3], v[3]};

@@ -30,7 +30,7 @@ struct Border {
 };
 
 // conv2d with stride one over x with a border. Equal borders are the op's own padding; others are a
-// pad, which the kernel takes as its border (conv_image) if no side is cropped.
+// pad, which the kernel takes as its border (is_conv_border) if no side is cropped.
 Value* correlate(Graph& g, Value* x, Value* w, const ConvTranspose& form, const Ints& dilation,
                  const Border (&border)[2]) {
   Conv attrs;
@@ -115,12 +115,13 @@ Value* transpose_by_phases(Graph& g, Value* x, Value* w, const ConvTranspose& fo
 }
 
 // Small images of many channels: the weights are by far the largest operand, and as the left side
-// of one matmul over all pixels they are read once, in place.
+// of one matmul over all pixels they are read once, in place, instead of packed for each image. But
+// adding up the products of a pixel takes as long as packing those of some channels.
 bool is_product(const Shape& x, const Shape& w, std::int64_t groups) {
-  constexpr std::int64_t kPixels = 64, kChannels = 128, kTaps = 49;
+  constexpr std::int64_t kPixels = 64, kChannels = 128, kTaps = 49, kChannelsOfPixel = 6;
   const auto pixels = (x[2] * x[3]).as_const(), taps = (w[2] * w[3]).as_const();
   return groups == 1 && pixels && taps && *pixels <= kPixels && *taps > 1 && *taps <= kTaps &&
-         known_le(kChannels, w[0]) == true;
+         known_le(kChannels, w[0]) == true && known_le(*pixels * kChannelsOfPixel, w[0]) == true;
 }
 
 // Steps that don't divide the kernel give phases with different numbers of taps, each a small

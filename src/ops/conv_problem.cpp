@@ -47,8 +47,19 @@ std::vector<Dim> conv_dims(const ConvOperand& x, const ConvOperand& w, const Con
 // Multiplications per element of the result or of its gradient.
 Dim taps_of(const Shape& weights) { return weights[1] * weights[2] * weights[3]; }
 
+// The input of a conv2d without the border that its kernel computes itself.
+Value* image_of(const Node& conv) {
+  Value* x = conv.input(0);
+  const bool has_border = x->producer() != nullptr && is_conv_border(*x->producer());
+  return has_border ? x->producer()->input(0) : x;
+}
+
+Value* without_border(const Node& conv, int operand) {
+  return operand == 0 ? image_of(conv) : conv.input(static_cast<std::size_t>(operand));
+}
+
 ProblemLaunch conv2d_launch(ProblemContext& c) {
-  const Value* image = conv_image(c.node);
+  const Value* image = image_of(c.node);
   auto attrs = c.node.as<Conv>();
   if (image != c.node.input(0)) {
     const auto border = c.node.input(0)->producer()->as<Pad>();
@@ -102,8 +113,10 @@ ProblemLaunch integer_conv2d_launch(ProblemContext& c) {
   Conv conv;
   conv.stride = attrs.stride;
   conv.dilation = attrs.dilation;
-  const problems::Conv2dProblem problem =
-      conv_problem(conv, x_type.dtype, w_type.dtype, DType::i32);
+  conv.padding = attrs.low;
+  conv.groups = attrs.groups;
+  problems::Conv2dProblem problem = conv_problem(conv, x_type.dtype, w_type.dtype, DType::i32);
+  problem.border = attrs.border;
   ProblemLaunch launch;
   launch.problem = problem;
   launch.dims = conv_dims({x_type.shape, x.strides}, {w_type.shape, w.strides},
@@ -159,25 +172,23 @@ std::int64_t image_reads(const Node&, int, const CostModel& costs) {
 
 }  // namespace
 
-bool is_conv_border(const Node& node) {
-  if (!node.is("pad") || node.output()->type().rank() != 4 || node.output()->uses().empty())
-    return false;
+bool is_image_border(const Node& node) {
+  if (!node.is("pad") || node.output()->type().rank() != 4) return false;
   const auto attrs = node.as<Pad>();
   if (attrs.value != 0) return false;
   for (std::size_t axis = 0; axis < 4; ++axis)
     for (const Dim amount : {attrs.low[axis], attrs.high[axis]})
       if (!amount.is_const() || amount.constant() < 0 || (axis < 2 && amount.constant() != 0))
         return false;
+  return true;
+}
+
+bool is_conv_border(const Node& node) {
+  if (!is_image_border(node) || node.output()->uses().empty()) return false;
   return std::ranges::all_of(node.output()->uses(), [&](const Use& use) {
     return use.node != nullptr && use.node->is("conv2d") && has_problem(*use.node) &&
            use.node->input(1) != node.output();
   });
-}
-
-Value* conv_image(const Node& conv) {
-  Value* x = conv.input(0);
-  const bool has_border = x->producer() != nullptr && is_conv_border(*x->producer());
-  return has_border ? x->producer()->input(0) : x;
 }
 
 ProblemRule conv2d_rule() {
@@ -186,6 +197,7 @@ ProblemRule conv2d_rule() {
   rule.epilogue = true;
   rule.packed = 1;
   rule.prologues = {.operands = conv2d_computable, .times_read = image_reads, .whole_rows = false};
+  rule.operand_value = without_border;
   return rule;
 }
 
@@ -202,6 +214,7 @@ ProblemRule integer_conv2d_rule() {
   ProblemRule rule;
   rule.launch = integer_conv2d_launch;
   rule.epilogue = true;
+  rule.packed = 1;
   return rule;
 }
 

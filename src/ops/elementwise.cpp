@@ -44,7 +44,9 @@ AtenImport import_rounded(const char* op_name) {
 // The exponents that eager PyTorch handles specially, with its rounding.
 std::vector<Value*> import_pow_scalar(AtenCall& c) {
   Graph& g = c.graph();
-  if (!c.is_constant_number(1) || !is_float(c.result().dtype)) return import_rounded("pow")(c);
+  const bool is_known = c.is_constant_number(1);
+  if (is_known && !is_float(c.result().dtype) && c.number(1) < 0) return {};  // PyTorch raises
+  if (!is_known || !is_float(c.result().dtype)) return import_rounded("pow")(c);
   const double exponent = c.number(1);
   Value* x = operand(c, 0, c.result().dtype);
   if (exponent == 0) return one(full(g, c.result().dtype, 1, c.result().shape));

@@ -6,6 +6,7 @@
 #include "ops/core/define.hpp"
 #include "ops/core/families.hpp"
 #include "ops/core/samples.hpp"
+#include "ops/core/separable.hpp"
 #include "ops/resampled_gradient.hpp"
 #include "ops/rows/rows.hpp"
 
@@ -221,6 +222,8 @@ std::vector<double> scale_arguments(const AtenCall& c, std::size_t at, std::size
 
 AtenImport by_sizes(Overload o) {  // x, output_size, [align_corners], scales...
   return [o](AtenCall& c) {
+    // Eager rounds the weights of integers.
+    if (o.aligns && !is_float(c.result().dtype)) return std::vector<Value*>{};
     const std::size_t rest = o.aligns ? 3 : 2;
     const Interpolate a{o.mode, last_sizes(c.result().shape, o.axes), o.aligns && c.flag(2),
                         scale_arguments(c, rest, o.axes)};
@@ -261,7 +264,32 @@ AtenImport gradient(Overload o) {  // grad, output_size, input_size, [align_corn
   };
 }
 
+// At most this many elements of a row of x for one of the result: resampling the others first does
+// not compute much that nobody reads.
+constexpr std::int64_t kMostShrinking = 4;
+
 }  // namespace
+
+Value* separate_resampling(Graph& g, Node& node) {
+  if (!node.is("interpolate")) return nullptr;
+  const auto a = node.as<Interpolate>();
+  const Type& in = node.input(0)->type();
+  const Dims size = last_sizes(in.shape, a.size.size());
+  const std::size_t last = size.size() - 1;
+  const Shape others_in(size.begin(), size.end() - 1), others(a.size.begin(), a.size.end() - 1);
+  if (is_nearest(a) || size.back() == a.size.back() || others_in == others) return nullptr;
+  const bool last_first = known_le(product(others_in), product(others)) == true;
+  if (!last_first && known_le(size.back(), a.size.back() * Dim(kMostShrinking)) != true)
+    return nullptr;
+  Interpolate of_last = a, of_others = a;
+  for (std::size_t k = 0; k < last; ++k) of_last.size[k] = last_first ? size[k] : a.size[k];
+  if (!last_first) of_others.size[last] = size[last];
+  // What is between the steps is not rounded.
+  Value* x = cast(g, node.input(0), compute_type(in.dtype));
+  x = apply(g, "interpolate", {x}, last_first ? of_last : of_others);
+  x = apply(g, "interpolate", {x}, last_first ? of_others : of_last);
+  return cast(g, x, in.dtype);
+}
 
 void register_interpolate() {
   Definition("interpolate", "The last axes of x resampled to a size.")
@@ -284,8 +312,10 @@ void register_interpolate() {
     register_aten_row(name + "_backward.default", gradient(o));
   }
   register_antialias_rows();
-  register_aten_facts({"aten.upsample_bilinear2d", "aten.upsample_nearest2d"},
-                      {.decomposition = AtenFacts::Decomposition::any});
+  register_aten_facts(
+      {"aten.upsample_bilinear2d", "aten.upsample_nearest2d", "aten.upsample_linear1d",
+       "aten.upsample_trilinear3d", "aten.upsample_bicubic2d"},
+      {.decomposition = AtenFacts::Decomposition::any});
 }
 
 }  // namespace gex::ops

@@ -7,6 +7,7 @@
 #include "ops/core/build.hpp"
 #include "ops/core/families.hpp"
 #include "ops/core/samples.hpp"
+#include "ops/core/separable.hpp"
 #include "ops/fold.hpp"
 
 namespace gex::ops {
@@ -35,18 +36,6 @@ Scalar lowest_value(BodyContext& c, DType t) {
                      : c.s.constant_int(t, accumulator("", t, lowest(t)).init_int);
 }
 
-// A later equal value never replaces an earlier one (-0 equals 0), nor a NaN.
-std::vector<Scalar> keep_larger(loop::ScalarBuilder& s, const Node&, std::span<const Scalar> a,
-                                std::span<const Scalar> b) {
-  Scalar wins = s.binary(Prim::gt, b[0], a[0]);
-  if (is_float(a[0].dtype)) {
-    const Scalar a_number = s.binary(Prim::eq, a[0], a[0]);
-    const Scalar b_nan = s.unary(Prim::is_nan, b[0]);
-    wins = s.binary(Prim::bit_or, wins, s.logical_and(b_nan, a_number));
-  }
-  return {s.select(wins, b[0], a[0])};
-}
-
 loop::ReductionBody max_values(const WindowForm& form) {
   loop::ReductionBody body = over_windows(form);
   body.accumulators = [](const Node& n) {
@@ -57,7 +46,7 @@ loop::ReductionBody max_values(const WindowForm& form) {
     const Place e = form.element(c, p);
     return std::vector<Scalar>{element_value(c, e, lowest_value(c, c.in_type(0).dtype))};
   };
-  body.combine = keep_larger;
+  body.combine = combine_by(Prim::max);
   body.finish = [](BodyContext&, int, Indices, std::span<const Scalar> acc) { return acc[0]; };
   return body;
 }
@@ -149,7 +138,45 @@ ShapeRule without_dilation(std::size_t axes) {
   };
 }
 
+// Costs of a vector of results, in loads of neighbouring elements.
+constexpr double kStoreAndLoad = 2.5;
+double load_cost(std::int64_t step) { return step == 1 ? 1 : 1.5 * static_cast<double>(step); }
+
+// Whether maxima over the other axes first, then over the last one, are cheaper.
+bool separating_pays(const Pool& a) {
+  double others = 1;
+  for (std::size_t k = 0; k + 1 < a.kernel.size(); ++k) others *= static_cast<double>(a.kernel[k]);
+  const double last = static_cast<double>(a.kernel.back()) * load_cost(a.stride.back());
+  const auto width = static_cast<double>(a.stride.back());  // of the first step, per result
+  return (others + kStoreAndLoad) * width + last < 0.9 * others * last;
+}
+
 }  // namespace
+
+Value* separate_maxima(Graph& g, Node& node) {
+  const std::size_t axes = node.is("max_pool2d_values") ? 2 : node.is("max_pool3d_values") ? 3 : 0;
+  if (axes == 0) return nullptr;
+  auto a = node.as<Pool>();
+  if (!separating_pays(a)) return nullptr;
+  const Shape& in = node.input(0)->type().shape;
+  const Shape& out = node.output()->type().shape;
+  const std::size_t last = axes - 1, first_axis = in.size() - axes;
+  a.ceil = false;
+  for (std::size_t k = 0; k < axes; ++k)
+    a.ceil |= out[first_axis + k] != pooled_size(in[first_axis + k], a.kernel[k], a.stride[k],
+                                                 a.padding[k], a.dilation[k], false);
+  // Windows that extend over the edge are not allowed to begin in the padding on the right.
+  if (a.ceil && a.padding[last] != 0) return nullptr;
+  Pool first = a, second = a;
+  first.kernel[last] = first.stride[last] = first.dilation[last] = 1;
+  for (std::size_t k = 0; k < last; ++k) {
+    second.kernel[k] = second.stride[k] = second.dilation[k] = 1;
+    second.padding[k] = 0;
+  }
+  second.padding[last] = 0;
+  Value* rows = apply(g, node.op().name, {node.input(0)}, first);
+  return apply(g, node.op().name, {rows}, second);
+}
 
 std::function<OpSample()> pool_sample(std::size_t axes, bool adaptive, bool gradient,
                                       bool with_indices) {

@@ -128,7 +128,8 @@ Place adaptive_element(BodyContext& c, Indices p) {
   return share(c, p, c.in_type(0).shape, c.out_type().shape, adaptive_axes(c.node));
 }
 
-// For pools and gradients alike: an element's windows are its share of them.
+// The number of elements in a pool's window, or of windows that cover an element (gradients): both
+// follow from the same division of an axis.
 Scalar adaptive_count(BodyContext& c, Indices p, const Shape& pooled, DType dtype) {
   const bool forward = pooled == c.in_type(0).shape;
   const Shape& windows = forward ? c.out_type().shape : c.in_type(0).shape;
@@ -144,7 +145,7 @@ Scalar adaptive_count(BodyContext& c, Indices p, const Shape& pooled, DType dtyp
 const WindowForm kPoolWindows{pool_taps, pool_element, pool_count<Pool>};
 const WindowForm kPoolCandidates{pool_candidates, pool_candidate, pool_count<PoolGrad>};
 const WindowForm kAdaptiveWindows{adaptive_taps, adaptive_element, adaptive_count};
-// The windows that cover an element are the element's share of the windows.
+// The windows that cover an element are found by the same division, with the roles exchanged.
 const WindowForm kAdaptiveCandidates{adaptive_taps, adaptive_element, adaptive_count};
 
 Dim pooled_size(Dim size, std::int64_t kernel, std::int64_t stride, std::int64_t padding,

@@ -117,9 +117,9 @@ Definition fold(const char* name, const char* doc, Prim prim, DType (*acc_type)(
 }
 
 DType accumulate_sum(DType d) { return sum_type(compute_type(d)); }
-// Products of factors near 1 are rounded with a bias while they stay near 1, as they do in a short
-// block: a factor below 1 has a bit more than the product, and the term of second order decides all
-// those ties to the same side. In f64 nothing is rounded at that place.
+// Products of f32 are accumulated in f64: products of factors near 1 would be rounded with a bias.
+// A factor below 1 has one bit more than the product, so every product lies halfway between two
+// numbers but for a small term, which always has the same sign.
 DType accumulate_product(DType d) { return d == DType::f32 ? DType::f64 : accumulate_sum(d); }
 DType same(DType d) { return d; }
 double zero_of(DType) { return 0; }
@@ -142,7 +142,8 @@ void register_mean() {
     if (acc[0].dtype == DType::f64) return c.s.cast(c.s.div(acc[0], count), c.out_type().dtype);
     // Rounded once: the sum is read as f64, where the product with 1 / count is exact enough.
     const Scalar share = c.s.div(c.s.constant(DType::f64, 1), count);
-    return c.s.cast(c.s.mul(c.s.acc(0, DType::f64), share), c.out_type().dtype);
+    const Scalar sum = c.s.acc(c.s.expr(acc[0]).slot, DType::f64);
+    return c.s.cast(c.s.mul(sum, share), c.out_type().dtype);
   };
   Definition("reduce_mean", "Mean over axes; f16 and bf16 in f32, rounded once.")
       .in({"x"})
@@ -207,15 +208,25 @@ Value* one_axis(AtenCall& c, const char* op_name, Value* x, bool keepdim) {
   return reduce(c.graph(), op_name, x, {normal_axis(c.integer(1), x->type().rank())}, keepdim);
 }
 
+// Whether the axis may be empty, as that of a selection. PyTorch itself raises the error, also if
+// the result has no elements.
+bool may_be_empty(const AtenCall& c, int argument) {
+  const Shape& shape = c.tensor(0)->type().shape;
+  if (shape.empty()) return false;
+  const std::int64_t axis = normal_axis(c.integer(argument), static_cast<int>(shape.size()));
+  return known_lt(Dim(0), shape[static_cast<std::size_t>(axis)]) != true;
+}
+
 std::vector<Value*> import_extremum_dim(AtenCall& c, const char* op_name, const char* arg_name) {
   const bool keepdim = keepdim_argument(c, 2);
   Value* x = c.tensor(0);
-  if (x->type().dtype == DType::boolean) return {};
+  if (x->type().dtype == DType::boolean || may_be_empty(c, 1)) return {};
   return {one_axis(c, op_name, x, keepdim), one_axis(c, arg_name, x, keepdim)};
 }
 
 std::vector<Value*> import_arg(AtenCall& c, const char* op_name) {
   Value* x = c.tensor(0);
+  if (!c.none(1) && may_be_empty(c, 1)) return {};
   if (!c.none(1)) return one(one_axis(c, op_name, x, keepdim_argument(c, 2)));
   // Without an axis the index counts over the flattened tensor.
   return one(reduce(c.graph(), op_name, x, all_axes(x->type().rank()), keepdim_argument(c, 2)));
@@ -226,7 +237,8 @@ AtenImport extremum_row(const char* op_name, const char* bool_op, bool with_axes
     const DType t = c.tensor(0)->type().dtype;
     const char* name = t == DType::boolean ? bool_op : op_name;
     // PyTorch itself raises the error.
-    if (!with_axes && c.tensor(0)->type().numel() == Dim(0)) return std::vector<Value*>{};
+    if (!with_axes && known_lt(Dim(0), c.tensor(0)->type().numel()) != true)
+      return std::vector<Value*>{};
     return with_axes ? import_reduce(c, name, t) : import_all(c, name, t);
   };
 }

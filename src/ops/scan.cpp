@@ -118,8 +118,9 @@ Definition log_cum_sum_exp() {
                  std::move(body), floating);
 }
 
-// The places of the elements that are the best of their time are the only candidates, and the last
-// of them counts: a scan of integers, which needs no pairs.
+// The index of the running extremum. Only elements that equal the running extremum at their own
+// position are candidates, and the last candidate so far is the index: a running maximum of
+// integers instead of a scan of pairs.
 Value* places_of_best(Graph& g, Value* x, Value* best, std::int64_t axis) {
   const Shape& shape = x->type().shape;
   if (shape.empty()) return full(g, DType::i64, 0, {});

@@ -95,10 +95,12 @@ std::vector<Value*> import_topk(AtenCall& c) {  // x, k, dim, largest, sorted
   return shaped(c, {n->output(0), n->output(1)});
 }
 
-// The element at a position of the sorted axis, and its index.
-std::vector<Value*> pick(AtenCall& c, Value* x, std::int64_t axis, Dim place, bool keepdim) {
+// The element at a position of the sorted axis, and its index. `kth`: of equal elements that of
+// eager's kthvalue.
+std::vector<Value*> pick(AtenCall& c, Value* x, std::int64_t axis, Dim place, bool keepdim,
+                         bool kth = false) {
   Graph& g = c.graph();
-  Node* n = g.add(op("topk"), {x}, TopK{place + 1, axis, false, true});
+  Node* n = g.add(op("topk"), {x}, TopK{place + 1, axis, false, true, kth});
   std::vector<Value*> picked;
   for (std::size_t k = 0; k < 2; ++k) {
     Value* v = slice(g, n->output(k), axis, place, 1);
@@ -110,7 +112,7 @@ std::vector<Value*> pick(AtenCall& c, Value* x, std::int64_t axis, Dim place, bo
 std::vector<Value*> import_kthvalue(AtenCall& c) {  // x, k, dim, keepdim
   Value* x = with_axis(c.graph(), c.tensor(0));
   const std::int64_t axis = normal_axis(c.integer(2), x->type().rank());
-  return shaped(c, pick(c, x, axis, c.dim(1) - 1, c.flag(3)));
+  return shaped(c, pick(c, x, axis, c.dim(1) - 1, c.flag(3), true));
 }
 
 // The lower of two middle elements; NaN if there is one, then the first of them.
@@ -188,9 +190,11 @@ void register_sort() {
             [](AtenCall& c) { return sorted(c, c.integer(2), c.flag(3)); })
       .sample(matrix_sample({{"axis", std::int64_t{1}}, {"descending", true}}))
       .define();
-  Definition("topk",
-             "The k largest (or smallest) elements along an axis in order, and where they were; "
-             "the first of equal ones if stable. NaN is larger than every number.")
+  Definition(
+      "topk",
+      "The k largest (or smallest) elements along an axis in order, and where they were; "
+      "the first of equal ones if stable. If kth, only the last of them is in its place, and "
+      "is that of PyTorch's kthvalue. NaN is larger than every number.")
       .in({"x"})
       .out({"values", "indices"})
       .attrs<TopK>()

@@ -11,7 +11,8 @@
 namespace gex::ops {
 
 // Not `stable`: the order of equal elements is that of PyTorch: for `sort` as its sort leaves them,
-// for `topk` as its topk selects.
+// for `topk` as its topk selects. `kth`: the last of the k elements is the one that PyTorch's
+// kthvalue returns, the others are before it in any order.
 struct Sort {
   std::int64_t axis = 0;
   bool descending = false;
@@ -27,9 +28,11 @@ struct TopK {
   std::int64_t axis = 0;
   bool largest = true;
   bool stable = true;
+  bool kth = false;
   static constexpr auto fields() {
     return std::tuple{field("k", &TopK::k), field("axis", &TopK::axis),
-                      field("largest", &TopK::largest), field("stable", &TopK::stable)};
+                      field("largest", &TopK::largest), field("stable", &TopK::stable),
+                      field("kth", &TopK::kth)};
   }
 };
 

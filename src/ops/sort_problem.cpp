@@ -24,6 +24,7 @@ Order order_of(const Sort& a) {
   return {a.axis, a.descending, a.stable ? Ties::stable : Ties::as_sort};
 }
 Order order_of(const TopK& a) {
+  if (a.kth) return {a.axis, a.largest, Ties::as_kthvalue};
   return {a.axis, a.largest, a.stable ? Ties::stable : Ties::as_topk};
 }
 

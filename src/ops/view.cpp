@@ -146,6 +146,35 @@ void register_expand() {
       .define();
 }
 
+void register_roll() {
+  Definition("roll", "x from an element on along axes, then what is before it.")
+      .in({"x"})
+      .attrs<Roll>()
+      .traits(Trait::pure | Trait::view | Trait::cheap)
+      .infer_one([](const InferContext& c) {
+        const auto a = c.as<Roll>();
+        for (std::int64_t axis : a.axes) require_axis(c, axis);
+        if (a.axes.size() != a.starts.size()) {
+          fail(ErrorCode::invalid_argument, "roll: ", a.starts.size(), " starts for ",
+               a.axes.size(), " axes; give one for each");
+        }
+        return Type::tensor(c.in(0).dtype, c.in(0).shape);
+      })
+      .map([](BodyContext& c, int, Indices i) {
+        const auto a = c.node.as<Roll>();
+        std::vector<Dim> at(i.begin(), i.end());
+        for (std::size_t k = 0; k < a.axes.size(); ++k) {
+          const auto axis = static_cast<std::size_t>(a.axes[k]);
+          // An axis without elements is not read.
+          const Dim size = max(c.in_type(0).shape[axis], 1);
+          at[axis] = mod(i[axis] + a.starts[k], size);
+        }
+        return c.in(0, at);
+      })
+      .sample(matrix_sample({{"axes", Ints{0}}, {"starts", Dims{Dim(1)}}}))
+      .define();
+}
+
 void register_flip() {
   Definition("flip", "x read backwards along axes.")
       .in({"x"})
@@ -378,6 +407,7 @@ void register_view() {
   register_slice();
   register_expand();
   register_flip();
+  register_roll();
   register_windows();
   register_cat();
   register_pad();

@@ -29,10 +29,15 @@ Value* flatten(Graph& graph, Node& node) {
 
 constexpr std::array<Rule, 1> kFlattenRules = {flatten};
 
+bool flatten_all(Graph& graph, PassContext& context) {
+  return apply_rules(graph, context, kFlattenRules);
+}
+
 }  // namespace
 
-bool flatten_matmuls(Graph& graph, PassContext& context) {
-  return apply_rules(graph, context, kFlattenRules);
+Pass flatten_matmuls() {
+  return {"flatten-matmuls", "makes a batch of matmuls with one right operand a single matmul",
+          Stage::early, 3, flatten_all};
 }
 
 }  // namespace gex::passes

@@ -6,5 +6,5 @@
 #include "passes/engine/pass.hpp"
 
 namespace gex::passes {
-bool flatten_matmuls(Graph& graph, PassContext& context);
+Pass flatten_matmuls();
 }

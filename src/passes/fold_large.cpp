@@ -96,9 +96,9 @@ class LargePart {
     return true;
   }
 
-  // From the end: a value read by others becomes a result if it is worth its memory, else it is
-  // left to a kernel, which then reads its operands. Views cost nothing and stay with their
-  // readers.
+  // Goes from the last node to the first. A value that remaining nodes read becomes a result if it
+  // is not too large; otherwise its node stays in the graph and its operands become results. Views
+  // are never results: they stay in the graph with their readers.
   void choose() {
     std::unordered_set<const Node*> part;
     std::vector<Node*> chosen;

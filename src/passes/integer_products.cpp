@@ -6,6 +6,7 @@
 #include "ir/label_propagation.hpp"
 #include "ops/core/build.hpp"
 #include "ops/core/integer_products.hpp"
+#include "ops/core/problem_rule.hpp"
 
 namespace gex::passes {
 namespace {
@@ -100,6 +101,16 @@ class Rewriter {
     }
     return q;
   }
+  // A border of zeros around the images becomes one of the convolution.
+  static void take_border(Dequantised& x, ops::IntegerConv& attrs) {
+    if (x.views.empty() || !ops::is_image_border(*x.views.back())) return;
+    const auto border = x.views.back()->as<ops::Pad>();
+    for (std::size_t k = 0; k < 2; ++k) {
+      attrs.low[k] += border.low[k + 2].constant();
+      attrs.high[k] += border.high[k + 2].constant();
+    }
+    x.views.pop_back();
+  }
   static bool is_shifted(const Dequantised& x) {
     return x.dtype() == DType::u8 && all_are(integers_of(x.zero), 128);
   }
@@ -120,19 +131,25 @@ class Rewriter {
   }
 
   Value* convolution(const Dequantised& x, const Dequantised& w) {
-    const auto attrs = node_.as<ops::Conv>();
     const auto x_zero = integers_of(x.zero);
     const char* why = nullptr;
-    if (attrs.groups != 1) why = "it has groups";
     if (x.axis >= 0 || w.axis > 0) why = "scales vary along a summed axis";
     if (!x_zero) why = "the image's zero point is not a constant";
-    if (has_zero(w)) why = "the weights have a zero point";
     if (why != nullptr) {
       context_.remark(node_, str("not a convolution of integers: ", why));
       return nullptr;
     }
-    Value* y = ops::centred_convolution(g_, integers(x), is_shifted(x) ? 0 : x_zero->at(0),
-                                        integers(w), attrs);
+    const auto conv = node_.as<ops::Conv>();
+    ops::IntegerConv attrs{.stride = conv.stride,
+                           .dilation = conv.dilation,
+                           .low = conv.padding,
+                           .high = conv.padding,
+                           .border = is_shifted(x) ? 0 : x_zero->at(0),
+                           .groups = conv.groups};
+    Dequantised image = x;
+    take_border(image, attrs);
+    Value* y =
+        ops::centred_convolution(g_, integers(image), integers(w), attrs, nullptr, zero_or_null(w));
     Value* scale = ops::mul(g_, x.scale, w.scale);
     if (w.axis == 0)
       scale = ops::reshape(g_, scale, {node_.input(1)->type().shape[0], Dim(1), Dim(1)});
@@ -162,11 +179,54 @@ bool rewrite(Graph& graph, Node& node, PassContext& context) {
   return true;
 }
 
+// Whether the value is computed from a product of integers, element by element.
+bool is_of_integer_product(const Value* v) {
+  constexpr int kSteps = 8;
+  for (int step = 0; step < kSteps; ++step) {
+    const Node* node = v->producer();
+    if (node == nullptr) return false;
+    if (ops::is_integer_product(*node)) return true;
+    const bool is_step =
+        std::ranges::any_of(std::initializer_list<const char*>{"cast", "mul", "add", "sub",
+                                                               "maximum", "minimum", "reshape"},
+                            [&](const char* op) { return node->is(op); });
+    if (!is_step) return false;
+    v = node->input(0);
+  }
+  return false;
+}
+
+// Sums that are quantised again are multiplied by the reciprocal of the scale, as they are already
+// by the scales of the operands: a division costs more than all the rest of an epilogue.
+bool multiply_by_reciprocal(Graph& graph, Node& node) {
+  const Value *x = node.input(0), *scale = node.input(1);
+  const Node* from = scale->producer();
+  const bool is_number = from != nullptr && (from->is("constant") || from->is("full"));
+  if (!is_number || product(scale->type().shape) != Dim(1)) return false;
+  if (x->type().dtype != DType::f32 || node.output()->type().strides) return false;
+  const auto& uses = node.output()->uses();
+  if (uses.empty() || !std::ranges::all_of(uses, [](const Use& use) {
+        return use.node != nullptr && use.node->is("round");
+      }))
+    return false;
+  if (!is_of_integer_product(x)) return false;
+  LabelPropagation labels(graph, &node);
+  InsertBefore here(graph, &node);
+  graph.set_location(node.location());
+  Value* reciprocal = ops::div(graph, ops::scalar(graph, DType::f32, 1), node.input(1));
+  Value* y = ops::mul(graph, node.input(0), reciprocal);
+  graph.set_location({});
+  labels.apply(node);
+  graph.replace_all_uses(node.output(), y);
+  return true;
+}
+
 }  // namespace
 
 bool integer_products(Graph& graph, PassContext& context) {
   bool changed = false;
   for (Node& node : graph.nodes()) {
+    if (node.is("div")) changed |= multiply_by_reciprocal(graph, node);
     for (const auto& subgraph : node.subgraphs()) changed |= integer_products(*subgraph, context);
     if (!node.is("matmul") && !node.is("conv2d")) continue;
     if (node.output()->uses().empty() || !rewrite(graph, node, context)) continue;

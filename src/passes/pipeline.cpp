@@ -3,6 +3,7 @@
 #include "passes/assign_layouts.hpp"
 #include "passes/canonicalise.hpp"
 #include "passes/clip_constants.hpp"
+#include "passes/convolution_products.hpp"
 #include "passes/cse.hpp"
 #include "passes/dce.hpp"
 #include "passes/expand.hpp"
@@ -18,6 +19,7 @@
 #include "passes/recognise_norm.hpp"
 #include "passes/recognise_silu.hpp"
 #include "passes/reduced_concatenations.hpp"
+#include "passes/separate_axes.hpp"
 #include "passes/simplify_views.hpp"
 #include "passes/sink_transposes.hpp"
 #include "passes/split_reductions.hpp"
@@ -47,11 +49,11 @@ const std::vector<Pass>& builtin_passes() {
       recognise_norm(),
       {"recognise-attention", "matmul, scale, mask, softmax, matmul become attention", Stage::early,
        2, recognise_attention},
+      convolution_products(),
       // After attention, which matches the single matmuls.
       {"merge-matmuls", "merges matmuls of one value with several constant matrices", Stage::early,
        3, merge_matmuls},
-      {"flatten-matmuls", "makes a batch of matmuls with one right operand a single matmul",
-       Stage::early, 3, flatten_matmuls},
+      flatten_matmuls(),
       // Middle: cheap cleanups that enable each other, to a fixpoint. Dead code last: the others
       // leave replaced nodes behind.
       {"canonicalise", "removes identities and joins chains of views and casts", Stage::middle, 1,
@@ -81,6 +83,7 @@ const std::vector<Pass>& builtin_passes() {
       {"late-cse", "merges common parts of expansions", Stage::late, 2, merge_equal_nodes},
       {"split-reductions", "reduces a large tensor to one number in two steps", Stage::late, 2,
        split_reductions},
+      separate_axes(),
       {"late-dce", "removes what expansions left unused", Stage::late, 2, eliminate_dead_code},
       {"assign-layouts",
        "makes contractions write results that are only read transposed in that order", Stage::late,

@@ -27,7 +27,8 @@ class SharedTail {
   void erase(Graph& graph) const;
 
  private:
-  // Corresponding nodes. Null for a value without one: then the op's neutral number is used.
+  // One node of each chain, all with the same op. Null for a chain without this node: it gets the
+  // op's neutral number.
   struct Step {
     std::vector<Node*> nodes;
     std::vector<Value*> rows;  // per-column operands, if the nodes have such

@@ -15,10 +15,20 @@ bool is_view_of_frozen(const Value* value, const PassContext& context) {
   return context.is_frozen(value);
 }
 
+// The kernel packs other weights for each image, which takes less time than the sums that the
+// expansion adds up for each pixel if there are many pixels for each channel.
+bool packing_pays(const Node& node) {
+  constexpr std::int64_t kPixels = 7, kChannels = 4;
+  const Shape& x = node.input(0)->type().shape;
+  const auto pixels = (x[2] * x[3]).as_const(), channels = x[1].as_const();
+  return pixels && channels && *channels * kChannels <= *pixels * kPixels;
+}
+
 bool is_selected(const Node& node, const PassContext& context) {
   if (!node.is("conv_transpose2d")) return false;
   const Value* weight = node.input(1);
-  return is_view_of_frozen(weight, context) && ops::has_transposed_kernel(node) &&
+  return (is_view_of_frozen(weight, context) || packing_pays(node)) &&
+         ops::has_transposed_kernel(node) &&
          known_le(kFewestChannels, weight->type().shape[1]) == true;
 }
 
@@ -49,7 +59,7 @@ bool select_in(Graph& graph, PassContext& context) {
 
 Pass select_transposed_convolutions() {
   return {"select-transposed-convolutions",
-          "transposed convolutions with frozen weights as one kernel, for targets that have it",
+          "transposed convolutions as one kernel where that pays, for targets that have it",
           Stage::middle, 2, select_in};
 }
 

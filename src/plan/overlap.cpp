@@ -135,7 +135,8 @@ bool has_branches(const std::vector<Step>& run, const std::vector<std::vector<in
 
 struct Estimate {
   std::int64_t in_order = 0, with_streams = 0;
-  // Estimates are rough, and streams lengthen lifetimes of temporaries: a small gain is none.
+  // Estimates are rough, and streams lengthen lifetimes of temporaries: a small gain is not worth
+  // it.
   bool pays() const { return with_streams + with_streams / 8 <= in_order; }
   bool costs() const { return with_streams > in_order + in_order / 16; }
 };

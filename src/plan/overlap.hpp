@@ -17,10 +17,10 @@ struct Overlap {
   std::int64_t with_streams = 0;  // and with the streams that were considered
 };
 
-// Assigns streams to the branches of each run for which that is estimated to pay with `threads`
-// threads; other runs stay on stream 0. Does nothing if steps already have streams. Where the work
-// depends on sizes that are determined at run time, it must pay at some and cost nothing at any of
-// several sizes.
+// Assigns streams to the branches of a run if that is estimated to be faster with `threads`
+// threads; other runs stay on stream 0. Does nothing if steps already have streams. If the work
+// depends on sizes that are only known at run time, several sizes are estimated: streams must be
+// faster for one of them, and slower for none.
 Overlap overlap_branches(program::Program& program, int threads);
 
 }  // namespace gex::plan

@@ -35,7 +35,7 @@ enum : int {
 }
 
 struct AttentionProblem {
-  DType qkv = DType::f32;          // f32, f16, bf16 (f32 arithmetic) or f64
+  DType qkv = DType::f32;          // f32, f16, bf16 (sums in f32) or f64
   DType out = DType::f32;          // f32, f16, bf16; f64 for f64 operands
   MaskKind mask = MaskKind::none;  // additive: added to the scaled scores; boolean: false hides
   DType mask_dtype = DType::f32;   // of an additive mask: f32, f16, bf16; f64 for f64 operands
@@ -44,6 +44,7 @@ struct AttentionProblem {
   std::optional<double> scale;       // default: 1/sqrt(head size)
   bool nan_if_fully_masked = false;  // a query whose keys are all masked gives NaN, not zeros
   OperandSet computed = 0;           // by prologues, with dense rows: 0 to 3 are Q, K, V, mask
+  bool keep_subnormals = false;      // false: products of bf16 may flush subnormal numbers to zero
 
   bool operator==(const AttentionProblem&) const = default;
 };

@@ -46,12 +46,13 @@ enum : int {
 
 struct Conv2dProblem {
   DType x = DType::f32;
-  DType w = DType::f32;  // as a and b of matmul.hpp; i8 and u8 without padding and groups
+  DType w = DType::f32;  // as a and b of matmul.hpp
   DType y = DType::f32;  // f32, f16, bf16; f64 or f32 for f64; i32; ignored with an epilogue
   std::array<std::int64_t, 2> stride = {1, 1};  // height, width
   std::array<std::int64_t, 2> dilation = {1, 1};
   std::array<std::int64_t, 2> pad = {0, 0};  // before the first row and column; the padding after
                                              // the last follows from the output's size
+  std::int64_t border = 0;                   // value of the padding, of integers alone
   std::array<std::int64_t, 2> up = {1, 1};
   std::int64_t groups = 1;
   bool w_packed = false;    // W is in the layout of the target's pack function

@@ -20,12 +20,13 @@ void fields_of(Visit& visit, AnyProblem& p) {
     each(p.a, p.b, p.c, p.b_packed, p.any_rows, p.computed, p.keep_subnormals);
   } else if constexpr (std::is_same_v<P, Conv2dProblem>) {
     each(p.x, p.w, p.y, p.stride[0], p.stride[1], p.dilation[0], p.dilation[1], p.pad[0], p.pad[1],
-         p.up[0], p.up[1], p.groups, p.w_packed, p.winograd, p.x_computed);
+         p.border, p.up[0], p.up[1], p.groups, p.w_packed, p.winograd, p.x_computed);
   } else if constexpr (std::is_same_v<P, Conv2dWeightGradProblem> ||
                        std::is_same_v<P, Conv2dInputGradProblem>) {
     fields_of(visit, p.conv);
   } else if constexpr (std::is_same_v<P, AttentionProblem>) {
-    each(p.qkv, p.out, p.mask, p.mask_dtype, p.causal, p.scale, p.nan_if_fully_masked, p.computed);
+    each(p.qkv, p.out, p.mask, p.mask_dtype, p.causal, p.scale, p.nan_if_fully_masked, p.computed,
+         p.keep_subnormals);
   } else if constexpr (std::is_same_v<P, SortProblem>) {
     each(p.dtype, p.descending, p.ties, p.batch_rank, p.values, p.indices);
   } else if constexpr (std::is_same_v<P, GroupedWeightGradProblem>) {
@@ -84,7 +85,7 @@ struct Reader {
   void operator()(int& value) { value = number<int>(0, 64); }
   void operator()(std::int64_t& value) { value = number<std::int64_t>(INT64_MIN, INT64_MAX); }
   void operator()(MaskKind& value) { value = number<MaskKind>(0, 2); }
-  void operator()(Ties& value) { value = number<Ties>(0, 2); }
+  void operator()(Ties& value) { value = number<Ties>(0, 3); }
   void operator()(Causal& value) { value = number<Causal>(0, 2); }
   void operator()(std::optional<double>& value) {
     const std::string text = word();

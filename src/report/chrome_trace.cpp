@@ -83,10 +83,10 @@ void write_call(Json& json, const TraceKeeper::Kept& kept, int process, std::int
       json.field("flops", cost->flops).field("bytes", cost->read + cost->written);
     json.end_object().end_object();
   }
-  const char* lane = parse_target(program.target).is_cpu() ? "thread " : "stream ";
+  const char* track = parse_target(program.target).is_cpu() ? "thread " : "stream ";
   for (int worker : workers)
     write_name(json, "thread_name", process, thread_of(worker),
-               worker == TraceEvent::kHost ? std::string("host") : str(lane, worker));
+               worker == TraceEvent::kHost ? std::string("host") : str(track, worker));
 }
 
 }  // namespace

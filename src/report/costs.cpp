@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/error.hpp"
+#include "problems/costs.hpp"
 
 namespace gex::report {
 
@@ -28,61 +29,7 @@ std::int64_t value_of(Dim dim, const Sizes& sizes) {
   return *value;
 }
 
-double product(std::span<const std::int64_t> dims, std::initializer_list<int> which) {
-  double out = 1;
-  for (int k : which) out *= static_cast<double>(dims[static_cast<std::size_t>(k)]);
-  return out;
-}
-
 double size(DType dtype) { return static_cast<double>(size_of(dtype)); }
-
-// Bytes of the operands in memory and of the result; nothing for problems whose traffic equals the
-// size of their buffers.
-std::optional<Cost> traffic(const problems::Problem& problem, std::span<const std::int64_t> dims,
-                            bool has_epilogue) {
-  if (const auto* p = std::get_if<problems::MatmulProblem>(&problem)) {
-    namespace d = problems::matmul_dims;
-    Cost cost;
-    const bool shared_b = dims[d::b_strides] == 0 && dims[d::b_strides + 1] == 0;
-    const double batch = product(dims, {d::batch0, d::batch1});
-    if (!problems::contains(p->computed, 0))
-      cost.read += batch * product(dims, {d::m, d::k}) * size(p->a);
-    if (!problems::contains(p->computed, 1))
-      cost.read += (shared_b ? 1 : batch) * product(dims, {d::k, d::n}) * size(p->b);
-    if (!has_epilogue) cost.written = batch * product(dims, {d::m, d::n}) * size(p->c);
-    return cost;
-  }
-  if (const auto* p = std::get_if<problems::Conv2dProblem>(&problem)) {
-    namespace d = problems::conv2d_dims;
-    Cost cost;
-    if (!p->x_computed) cost.read += product(dims, {d::n, d::c, d::h, d::w}) * size(p->x);
-    cost.read += product(dims, {d::o, d::c, d::kh, d::kw}) * size(p->w) /
-                 static_cast<double>(std::max<std::int64_t>(1, p->groups));
-    if (!has_epilogue) cost.written = product(dims, {d::n, d::o, d::oh, d::ow}) * size(p->y);
-    return cost;
-  }
-  if (const auto* p = std::get_if<problems::AttentionProblem>(&problem)) {
-    namespace d = problems::attention_dims;
-    Cost cost;
-    cost.read = size(p->qkv) * (product(dims, {d::batch, d::heads, d::queries, d::head_size}) +
-                                product(dims, {d::batch, d::kv_heads, d::keys, d::head_size}) +
-                                product(dims, {d::batch, d::kv_heads, d::keys, d::value_size}));
-    if (!has_epilogue)
-      cost.written = size(p->out) * product(dims, {d::batch, d::heads, d::queries, d::value_size});
-    return cost;
-  }
-  if (const auto* p = std::get_if<problems::QuantisedMatmulProblem>(&problem)) {
-    namespace d = problems::quantised_dims;
-    Cost cost;
-    cost.read = product(dims, {d::m, d::k}) * size(p->a) +
-                product(dims, {d::n, d::k}) * static_cast<double>(p->bits) / 8;
-    if (p->has_scale && p->group > 0)
-      cost.read += product(dims, {d::n, d::k}) / static_cast<double>(p->group) * size(p->scale);
-    if (!has_epilogue) cost.written = product(dims, {d::m, d::n}) * size(p->c);
-    return cost;
-  }
-  return std::nullopt;
-}
 
 // The elements that an access touches: one for each combination of the loop indices in it.
 class Touched {
@@ -132,12 +79,8 @@ double points_of(const std::vector<loop::Range>& ranges, const Sizes& sizes) {
 }  // namespace
 
 bool on_tensor_cores(const problems::Problem& problem) {
-  const auto is_half = [](DType dtype) { return dtype == DType::f16 || dtype == DType::bf16; };
-  if (const auto* p = std::get_if<problems::MatmulProblem>(&problem)) return is_half(p->a);
-  if (const auto* p = std::get_if<problems::Conv2dProblem>(&problem)) return is_half(p->x);
-  if (const auto* p = std::get_if<problems::AttentionProblem>(&problem)) return is_half(p->qkv);
-  if (const auto* p = std::get_if<problems::QuantisedMatmulProblem>(&problem)) return is_half(p->a);
-  return false;
+  const std::optional<DType> dtype = problems::multiplied_dtype(problem);
+  return dtype == DType::f16 || dtype == DType::bf16;
 }
 
 Costs::Costs(const program::Program& program) : program_(program) {
@@ -185,29 +128,30 @@ Cost Costs::of_launch(const program::Launch& launch, const Sizes& sizes) const {
   if (code.problem.empty()) return of_kernel(kernels_[static_cast<std::size_t>(code.kernel)], dims);
   const problems::Problem problem = problems::parse_problem(code.problem);
   const bool has_epilogue = code.kernel >= 0;
-  std::optional<Cost> cost = traffic(problem, dims, has_epilogue);
-  if (!cost) {
-    cost.emplace();
-    for (std::size_t k = 0; k < launch.buffers.size(); ++k)
-      (launch.writes[k] ? cost->written : cost->read) += bytes_of(launch.buffers[k], sizes);
-  } else {
+  Cost cost;
+  if (const auto traffic = problems::memory_traffic(problem, dims, has_epilogue)) {
+    cost.read = traffic->read;
+    cost.written = traffic->written;
     const auto first = static_cast<std::size_t>(problems::dims_count(problem));
     const auto add = [&](int number, std::size_t begin, bool is_epilogue) {
       const loop::Kernel& kernel = kernels_[static_cast<std::size_t>(number)];
       // The problem's accumulators, and operands computed by prologues, never reach memory.
       const Cost own = of_kernel(kernel, std::span(dims).subspan(std::min(begin, dims.size())),
                                  is_epilogue ? 0 : kernel.num_params() - 1);
-      cost->flops += own.flops;
-      cost->read += own.read;
-      cost->written += own.written;
+      cost.flops += own.flops;
+      cost.read += own.read;
+      cost.written += own.written;
     };
     if (has_epilogue) add(code.kernel, first, true);
     for (const program::Code::Prologue& prologue : code.prologues)
       add(prologue.kernel, static_cast<std::size_t>(prologue.dims_begin), false);
+  } else {
+    for (std::size_t k = 0; k < launch.buffers.size(); ++k)
+      (launch.writes[k] ? cost.written : cost.read) += bytes_of(launch.buffers[k], sizes);
   }
   if (!std::holds_alternative<problems::SortProblem>(problem))
-    cost->flops += 2 * static_cast<double>(value_of(launch.work, sizes));
-  return *cost;
+    cost.flops += 2 * static_cast<double>(value_of(launch.work, sizes));
+  return cost;
 }
 
 std::optional<Cost> Costs::of(const program::Step& step, const Sizes& sizes) const {

@@ -30,7 +30,7 @@ class Costs {
  public:
   // Kernel texts are parsed once.
   explicit Costs(const program::Program& program);
-  // Nothing where a size is not known.
+  // No value if a size is not known.
   std::optional<Cost> of(const program::Step& step, const Sizes& sizes) const;
 
  private:

@@ -1,16 +1,19 @@
 #include "report/model.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <ctime>
 #include <map>
 #include <unordered_map>
 
 #include "backend/cpu/generator.hpp"
+#include "backend/cpu/tuner.hpp"
 #include "backend/cuda/cuda_backend.hpp"
 #include "base/error.hpp"
+#include "compile/graph_lines.hpp"
 #include "plan/report.hpp"
 #include "problems/problem.hpp"
-#include "report/graph_lines.hpp"
+#include "program/step_names.hpp"
 #include "report/json.hpp"
 #include "report/machine.hpp"
 #include "report/sass.hpp"
@@ -28,6 +31,8 @@ namespace {
 // Code is truncated beyond this: a page should stay below five megabytes.
 constexpr std::size_t kLongestCode = 24 << 10, kAllAssembly = 1280 << 10, kAllIr = 768 << 10;
 
+constexpr double kSecondsForCandidates = 1;
+
 // In place of a step in events of the host.
 constexpr int kEnqueueing = -2, kWaiting = -3;
 
@@ -38,20 +43,8 @@ struct Overloaded : Ts... {
 template <class... Ts>
 Overloaded(Ts...) -> Overloaded<Ts...>;
 
-std::string_view kind_of(const Step& step) {
-  constexpr std::string_view kKinds[] = {"launch", "copy",  "fill",   "call", "bind",
-                                         "if",     "while", "record", "wait"};
-  return kKinds[step.op.index()];
-}
-
 const void* address_of(const Step& step) {
   return std::visit([](const auto& op) -> const void* { return &op; }, step.op);
-}
-
-std::string name_of_step(const Step& step) {
-  if (const auto* launch = std::get_if<program::Launch>(&step.op)) return launch->name;
-  if (const auto* call = std::get_if<program::Call>(&step.op)) return call->name;
-  return std::string(kind_of(step));
 }
 
 class Writer {
@@ -107,7 +100,9 @@ class Writer {
   }
 
   void write_tensor_level() {
-    const GraphLines lines = read_lines(report_.graph_text);
+    // Programs of model files have no graph.
+    const GraphLines lines =
+        report_.graph_text.empty() ? GraphLines() : read_lines(report_.graph_text);
     std::vector<int> unit_of(lines.nodes.size(), -1);
     for (std::size_t u = 0; u < report_.origins.units.size(); ++u)
       for (int node : report_.origins.units[u].nodes)
@@ -152,7 +147,9 @@ class Writer {
     json_.key("steps").begin_list();
     for (const StepPlace& place : steps_) {
       const Step& step = *place.step;
-      json_.begin_object().field("kind", kind_of(step)).field("name", name_of_step(step));
+      json_.begin_object()
+          .field("kind", program::kind_of(step))
+          .field("name", program::name_of(step));
       json_.field("unit", place.unit).field("segment", place.segment);
       json_.list("reads", program::reads_of(step)).list("writes", program::writes_of(step));
       if (step.stream != 0) json_.field("stream", step.stream);
@@ -162,11 +159,39 @@ class Writer {
         json_.field("least", found->second);
       if (const auto cost = costs.of(step, facts_.sizes))
         json_.field("flops", cost->flops).field("read", cost->read).field("written", cost->written);
+      write_candidates(step);
       json_.end_object();
     }
     json_.end_list();
     json_.key("segments").begin_list();
     for (const program::Segment& segment : program_.segments) json_.value(segment.name);
+    json_.end_list();
+  }
+
+  // The forms that could compute a matmul or a convolution, and their times: the chosen one first.
+  // Equal problems are measured once; nothing more is measured after kSecondsForCandidates.
+  void write_candidates(const Step& step) {
+    const auto* launch = std::get_if<program::Launch>(&step.op);
+    if (launch == nullptr || launch->code < 0 || program_.target != "cpu") return;
+    const program::Code& code = program_.codes[static_cast<std::size_t>(launch->code)];
+    if (code.problem.empty()) return;
+    std::vector<std::int64_t> dims;
+    for (const Dim dim : launch->dims) {
+      const auto size = evaluated(dim, facts_.sizes);
+      if (!size) return;
+      dims.push_back(*size);
+    }
+    const auto [at, is_new] = candidates_.try_emplace({code.problem, dims});
+    if (is_new && seconds_for_candidates_ < kSecondsForCandidates) {
+      const auto start = std::chrono::steady_clock::now();
+      at->second = backend::cpu::timed_candidates(problems::parse_problem(code.problem), dims);
+      seconds_for_candidates_ +=
+          std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    }
+    if (at->second.empty()) return;
+    json_.key("candidates").begin_list();
+    for (const backend::cpu::TimedCandidate& one : at->second)
+      json_.begin_list().value(one.name).value(one.microseconds).end_list();
     json_.end_list();
   }
 
@@ -383,6 +408,11 @@ class Writer {
   const CompileReport& report_;
   const Program& program_;
   std::vector<StepPlace> steps_;
+  // By problem and sizes.
+  std::map<std::pair<std::string, std::vector<std::int64_t>>,
+           std::vector<backend::cpu::TimedCandidate>>
+      candidates_;
+  double seconds_for_candidates_ = 0;
   std::unordered_map<const void*, int> number_of_;
   Json json_;
 };

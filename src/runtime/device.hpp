@@ -29,6 +29,10 @@ struct Loaded {
   virtual ~Loaded() = default;
   std::vector<void*> constants;  // by BufferId; null for buffers of other kinds
   GearRule gears;
+  // Whether Recorders take if and while steps whose segments need no host; if they could but don't,
+  // why.
+  bool records_control = false;
+  std::string why_no_control;
 };
 
 // Exclusive use of one device stream, and of the arena that belongs to it, by one call.
@@ -84,6 +88,8 @@ class Device {
   virtual int workers() const { return 1; }
   // Optional, default true: whether launches run Callables, so that static code can replace them.
   virtual bool runs_callables() const { return true; }
+  // Optional, default false: whether Recordings use Replay::device_code.
+  virtual bool takes_device_code() const { return false; }
   // Optional, default false: whether launches can read host memory, so that frozen constants need
   // no device copy.
   virtual bool reads_host_memory() const { return false; }

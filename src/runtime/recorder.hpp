@@ -18,6 +18,7 @@
 
 #include "program/kernel_abi.hpp"
 #include "program/program.hpp"
+#include "program/specialiser.hpp"
 
 namespace gex::runtime {
 
@@ -49,6 +50,11 @@ struct FillOp {
   int word = 0;
   int stream = 0, threads = 0;
 };
+// An if or while step that is part of a batch, since its segments need no host.
+struct ControlOp {
+  bool loops = false;
+  int word = 0;  // the address of its condition
+};
 
 // What was executed, for the session's counters.
 struct Tally {
@@ -69,12 +75,19 @@ struct ScratchArea {
   std::byte* of(int worker) const { return first - stride * worker; }
 };
 
+// Code of launches on a device for one set of sizes.
+struct StaticDeviceCode {
+  std::uint64_t number = 0;  // never given twice; 0: there is none
+  program::DeviceCodes codes;
+};
+
 // Data of one call that its recordings use; valid until replay() returns.
 struct Replay {
   const std::int64_t* block = nullptr;
-  std::span<const std::int64_t> values;     // by slot of the Image
-  std::span<const program::Callable> code;  // by launch number: the best code available
-  std::span<const ScratchArea> scratch;     // by epoch
+  std::span<const std::int64_t> values;           // by slot of the Image
+  std::span<const program::Callable> code;        // by launch number: the best code available
+  const StaticDeviceCode* device_code = nullptr;  // null: none for these sizes
+  std::span<const ScratchArea> scratch;           // by epoch
   Tally* tally = nullptr;
   CallTrace* trace = nullptr;  // null: no trace was requested
 };
@@ -96,6 +109,12 @@ class Recorder {
   // Optional: default nothing, for drivers that run all streams in program order.
   virtual void record(int /*event*/, int /*stream*/) {}
   virtual void wait(int /*event*/, int /*stream*/) {}
+  // Optional, only where Loaded::records_control. The steps up to next_segment() are the first
+  // segment (then; the condition of a while), those up to end_control() the second (else; the
+  // body).
+  virtual void begin_control(const ControlOp& /*op*/) {}
+  virtual void next_segment() {}
+  virtual void end_control() {}
   // Ends the batch. The Recorder can't be used afterwards.
   virtual std::unique_ptr<Recording> finish() = 0;
 };

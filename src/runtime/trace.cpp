@@ -43,9 +43,9 @@ std::int64_t CallTrace::now() {
 }
 
 void CallTrace::add(const void* step, int worker, std::int64_t from, std::int64_t to) {
-  const auto lane = static_cast<std::size_t>(worker + 1);
-  if (lane >= of_worker_.size()) return;
-  std::vector<TraceEvent>& events = of_worker_[lane];
+  const auto at = static_cast<std::size_t>(worker + 1);
+  if (at >= of_worker_.size()) return;
+  std::vector<TraceEvent>& events = of_worker_[at];
   if (!events.empty() && events.back().step == step && from - events.back().end < kShortGap) {
     events.back().end = to;
     return;

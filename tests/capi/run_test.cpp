@@ -286,60 +286,79 @@ TEST(CApiRun, threads_may_run_one_program_at_once) {
 }
 
 // No sequence of calls through the interface crashes the process.
+// Makes random calls that extend a graph, most of them invalid.
+class RandomCalls {
+ public:
+  explicit RandomCalls(std::vector<std::string> ops) : ops_(std::move(ops)) {}
+
+  // An input, or a node over some of the values.
+  gex_status add(gex_graph* graph, const std::vector<gex_value>& values, gex_value& result) {
+    std::vector<gex_value> operands;
+    for (std::size_t k = below(4); k > 0; --k) operands.push_back(values[below(values.size())]);
+    std::vector<std::int64_t> ints;
+    for (std::size_t k = below(4); k > 0; --k) ints.push_back(kNumbers[below(10)]);
+    std::vector<gex_size> shape;
+    for (std::size_t k = below(4); k > 0; --k) shape.push_back(kSizes[below(5)]);
+    std::vector<gex_attr> attrs;
+    for (std::size_t k = below(3); k > 0; --k) attrs.push_back(attr(ints, shape));
+    if (below(3) == 0)
+      return gex_graph_input(graph, nullptr, static_cast<gex_dtype>(below(11)), shape.data(),
+                             shape.size(), &result);
+    return gex_graph_add(graph, ops_[below(ops_.size())].c_str(), operands.data(), operands.size(),
+                         attrs.data(), attrs.size(), &result, 1);
+  }
+
+ private:
+  static constexpr std::int64_t kNumbers[] = {0,
+                                              1,
+                                              2,
+                                              3,
+                                              -1,
+                                              -7,
+                                              64,
+                                              std::int64_t{1} << 40,
+                                              std::numeric_limits<std::int64_t>::max(),
+                                              std::numeric_limits<std::int64_t>::min()};
+  static constexpr const char* kNames[] = {"axis",  "axes", "shape", "perm",   "keepdim",
+                                           "dtype", "size", "value", "starts", "sizes",
+                                           "steps", "low",  "high",  "groups"};
+  static constexpr gex_size kSizes[] = {
+      {2, nullptr}, {3, nullptr}, {0, "s0"}, {0, "s0*2 + 1"}, {1, nullptr}};
+
+  gex_attr attr(const std::vector<std::int64_t>& ints, const std::vector<gex_size>& shape) {
+    gex_attr made = {kNames[below(14)], GEX_ATTR_INT, 0, {}};
+    made.value.integer = kNumbers[below(10)];
+    if (below(2) == 0) {
+      made.kind = GEX_ATTR_INTS;
+      made.count = ints.size();
+      made.value.integers = ints.data();
+    } else if (below(2) == 0) {
+      made.kind = GEX_ATTR_SIZES;
+      made.count = shape.size();
+      made.value.sizes = shape.data();
+    }
+    return made;
+  }
+  std::size_t below(std::size_t n) { return static_cast<std::size_t>(random_() % n); }
+
+  const std::vector<std::string> ops_;
+  std::mt19937 random_{7};
+};
+
 TEST(CApiRun, random_calls_end_in_a_status) {
-  std::mt19937 random(7);
-  const auto below = [&](std::size_t n) { return static_cast<std::size_t>(random() % n); };
   char* listed = nullptr;
   ASSERT_EQ(gex_list_ops(&listed), GEX_OK);
   std::vector<std::string> ops;
   for (std::string text = taken(listed); !text.empty(); text.erase(0, text.find('\n') + 1))
     ops.push_back(text.substr(0, text.find('(')));
-  const std::int64_t numbers[] = {0,
-                                  1,
-                                  2,
-                                  3,
-                                  -1,
-                                  -7,
-                                  64,
-                                  std::int64_t{1} << 40,
-                                  std::numeric_limits<std::int64_t>::max(),
-                                  std::numeric_limits<std::int64_t>::min()};
-  const char* const names[] = {"axis",  "axes",   "shape", "perm",  "keepdim", "dtype", "size",
-                               "value", "starts", "sizes", "steps", "low",     "high",  "groups"};
-  const gex_size sizes[] = {{2, nullptr}, {3, nullptr}, {0, "s0"}, {0, "s0*2 + 1"}, {1, nullptr}};
+  RandomCalls calls(std::move(ops));
   int succeeded = 0, runs = 0;
   for (int round = 0; round < 30; ++round) {
     GraphPtr graph = new_graph();
     std::vector<gex_value> values = {GEX_NO_VALUE};
     for (int step = 0; step < 60; ++step) {
-      std::vector<gex_value> operands;
-      for (std::size_t k = below(4); k > 0; --k) operands.push_back(values[below(values.size())]);
-      std::vector<std::int64_t> ints;
-      for (std::size_t k = below(4); k > 0; --k) ints.push_back(numbers[below(10)]);
-      std::vector<gex_size> shape;
-      for (std::size_t k = below(4); k > 0; --k) shape.push_back(sizes[below(5)]);
-      std::vector<gex_attr> attrs;
-      for (std::size_t k = below(3); k > 0; --k) {
-        gex_attr attr = {names[below(14)], GEX_ATTR_INT, 0, {}};
-        attr.value.integer = numbers[below(10)];
-        if (below(2) == 0) {
-          attr.kind = GEX_ATTR_INTS;
-          attr.count = ints.size();
-          attr.value.integers = ints.data();
-        } else if (below(2) == 0) {
-          attr.kind = GEX_ATTR_SIZES;
-          attr.count = shape.size();
-          attr.value.sizes = shape.data();
-        }
-        attrs.push_back(attr);
-      }
       gex_value result = GEX_NO_VALUE;
-      const gex_status status =
-          below(3) == 0
-              ? gex_graph_input(graph.get(), nullptr, static_cast<gex_dtype>(below(11)),
-                                shape.data(), shape.size(), &result)
-              : gex_graph_add(graph.get(), ops[below(ops.size())].c_str(), operands.data(),
-                              operands.size(), attrs.data(), attrs.size(), &result, 1);
+      const gex_status status = calls.add(graph.get(), values, result);
       ASSERT_NE(status, GEX_INTERNAL) << gex_last_error();
       if (status != GEX_OK) continue;
       ++succeeded;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
+#include <algorithm>
 #include <fstream>
 
 #include "base/error.hpp"
@@ -55,10 +56,16 @@ std::string EmulatedKernels::device_source(int first, int parts) const {
 
 void EmulatedKernels::compile() {
   const std::string folder = temporary_folder();
-  std::ofstream(folder + "/kernels.cpp") << kEmulation << device_source() << kEmulatedRun;
-  ASSERT_EQ(run_command("c++ -std=c++20 -O1 -ffp-contract=off -w -shared -fPIC -pthread -o " +
-                        folder + "/kernels.so " + folder + "/kernels.cpp"),
-            0);
+  const bool together = std::find(clusters_.begin(), clusters_.end(), 0) != clusters_.end();
+  std::ofstream(folder + "/kernels.cpp") << (together ? "#define GEX_BLOCKS_RUN_TOGETHER\n" : "")
+                                         << kCheckFunctions << kEmulation << "#line 1\n"
+                                         << device_source() << kEmulatedRun;
+  const std::string compiler = "c++ -std=c++20 -O1 -ffp-contract=off -w -fPIC -pthread ";
+  const std::string object = folder + "/kernels.o";
+  ASSERT_EQ(
+      run_command(str(compiler, kEmulationChecks, " -c -o ", object, " ", folder,
+                      "/kernels.cpp && ", compiler, "-shared -o ", folder, "/kernels.so ", object)),
+      0);
   library_ = dlopen((folder + "/kernels.so").c_str(), RTLD_NOW | RTLD_LOCAL);
   ASSERT_NE(library_, nullptr) << dlerror();
   EXPECT_EQ(run_command("rm -r " + folder), 0);

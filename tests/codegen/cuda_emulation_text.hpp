@@ -4,10 +4,29 @@
 
 namespace gex::codegen {
 
+// Checks that the compiler adds to the text, and the functions that they call. A library is linked
+// without the option, so that it needs no library of the compiler.
+inline const char* const kEmulationChecks =
+    "-fsanitize=alignment,bounds,shift -fno-sanitize-recover=all";
+inline const char* const kCheckFunctions = R"(
+#include <stdio.h>
+#include <stdlib.h>
+struct CheckedPlace { const char* file; unsigned line, column; };
+static void stop_at(const char* what, const void* place) {
+  const auto& at = *static_cast<const CheckedPlace*>(place);
+  fprintf(stderr, "%s: line %u, column %u of the CUDA text\n", what, at.line, at.column);
+  abort();
+}
+#define GEX_CHECK_FUNCTION extern "C" __attribute__((visibility("hidden"))) void
+GEX_CHECK_FUNCTION __ubsan_handle_type_mismatch_v1_abort(void* place, void*) { stop_at("an access that is not aligned", place); }
+GEX_CHECK_FUNCTION __ubsan_handle_out_of_bounds_abort(void* place, void*) { stop_at("an index beyond an array", place); }
+GEX_CHECK_FUNCTION __ubsan_handle_shift_out_of_bounds_abort(void* place, void*, void*) { stop_at("a shift by too many bits", place); }
+)";
+
 // What CUDA provides to a kernel. Blocks of a cluster run together, and use dynamic shared memory
-// only. Blocks of a persistent kernel run at the same time, each in a thread of the host. Threads
-// of every other block run in reverse order, and shared memory starts as NaN, so that missing
-// barriers show.
+// only. Blocks of a persistent kernel (GEX_BLOCKS_RUN_TOGETHER) run at the same time, each in a
+// thread of the host. Threads of every other block run in reverse order, and shared memory starts
+// as NaN in each block, so that missing barriers show.
 inline const char* const kEmulation = R"(
 #define GEX_EMULATED
 #include <math.h>
@@ -28,7 +47,16 @@ static thread_local unsigned rank_of_thread, cluster_size;  // of the running th
 #define __forceinline__ inline
 #define __launch_bounds__(...)
 #define __noinline__
+#ifdef GEX_BLOCKS_RUN_TOGETHER
 #define __shared__ static thread_local
+static void clear_static_shared() {}
+extern "C" int gex_static_shared() { return 0; }
+#else
+#define __shared__ static __attribute__((section("gex_shared")))
+extern "C" __attribute__((weak, visibility("hidden"))) unsigned char __start_gex_shared[], __stop_gex_shared[];
+extern "C" int gex_static_shared() { return (int)(__stop_gex_shared - __start_gex_shared); }
+static void clear_static_shared() { memset(__start_gex_shared, 0xff, gex_static_shared()); }
+#endif
 #define __constant__ static const
 #define __trap abort
 #define __align__(n) __attribute__((aligned(n)))
@@ -79,6 +107,16 @@ static void __attribute__((noinline)) wait_at(Barrier& b) {
   for (const unsigned before = b.generation; b.generation == before;) yield_thread();
 }
 static void __syncthreads() { wait_at(block_barriers[rank_of_thread]); }
+static thread_local int any_of_block[16];
+static int __syncthreads_or(int value) {
+  any_of_block[rank_of_thread] = 0;
+  __syncthreads();
+  if (value) any_of_block[rank_of_thread] = 1;
+  __syncthreads();
+  const int any = any_of_block[rank_of_thread];
+  __syncthreads();
+  return any;
+}
 // Of kernels whose last warps only copy.
 static thread_local Barrier computing_barrier;
 static void computing_warps_sync() { wait_at(computing_barrier); }
@@ -161,6 +199,11 @@ template <bool bf16> static float half_at(unsigned pair, int high) {
   memcpy(&f, &wide, 4);
   return f;
 }
+// Tensor cores do not round their sums.
+static float cut_off(double sum) {
+  const float rounded = (float)sum;
+  return fabs((double)rounded) > fabs(sum) ? nextafterf(rounded, 0.0f) : rounded;
+}
 template <bool bf16>
 static void mma_16816(float (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
   show(Fragments{{a[0], a[1], a[2], a[3]}, {b0, b1}});
@@ -173,7 +216,7 @@ static void mma_16816(float (&d)[4], const unsigned (&a)[4], unsigned b0, unsign
       const Fragments right = shown_by<Fragments>(col * 4 + k % 8 / 2);
       sum += (double)half_at<bf16>(left.a[i / 2 + k / 8 * 2], k % 2) * half_at<bf16>(right.b[k / 8], k % 2);
     }
-    d[i] = (float)sum;
+    d[i] = cut_off(sum);
   }
   __syncwarp();
 }
@@ -278,6 +321,11 @@ static bool barrier_passed(unsigned long long* b, int parity) {
   num_bulk_copies = left;
   return (int)(*b >> 63) != parity;
 }
+template <int bytes> static void request_bytes(void* to, const void* from) {
+  if ((reinterpret_cast<uintptr_t>(to) | reinterpret_cast<uintptr_t>(from)) % bytes) { fprintf(stderr, "an unaligned copy\n"); abort(); }
+  memcpy(to, from, bytes);
+}
+static void wait_for_requests() {}
 static uint4 load_shared(const char* p) {
   if (reinterpret_cast<uintptr_t>(p) % 16) { fprintf(stderr, "an unaligned load\n"); abort(); }
   uint4 v;
@@ -379,6 +427,7 @@ static void run_blocks(void (*kernel)(const i64*), const i64* words, unsigned fi
   if (blocks % cluster) { fprintf(stderr, "part of a cluster\n"); abort(); }
   for (unsigned block = first; block < blocks; block += step) {
     memset(memory, 0xff, bytes);
+    clear_static_shared();
     for (unsigned c = 0; c < cluster; ++c) block_locals[c] = base + c * part;
     run_cluster(block, threads, stacks, stack);
     for (unsigned c = 0; c < cluster; ++c)

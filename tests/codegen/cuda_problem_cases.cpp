@@ -295,9 +295,96 @@ class Builder {
       epilogue(c, dtype, 10, 16, acc);
       prologue(c, 0, dtype, 4 * 6 * 6, acc);
     }
-    Conv2dProblem depthwise;
-    depthwise.groups = 8;
-    conv("depthwise", depthwise, depthwise, {2, 8, 10, 10, 8, 3, 3});
+    for (const DType dtype : {DType::f32, DType::f16, DType::f64}) {
+      Conv2dProblem depthwise{dtype, dtype, dtype};
+      depthwise.groups = 8;
+      depthwise.stride = {2, 1};
+      depthwise.pad = {1, 1};
+      const Sizes sizes = {2, 8, 10, 11, 8, 3, 3};
+      conv("depthwise", depthwise, depthwise, sizes);
+      conv("depthwise weight gradient", problems::Conv2dWeightGradProblem{depthwise}, depthwise,
+           sizes);
+      conv("depthwise input gradient", problems::Conv2dInputGradProblem{depthwise}, depthwise,
+           sizes);
+      depthwise.groups = 4;
+      conv("groups of 2", depthwise, depthwise, {2, 8, 7, 6, 12, 3, 3});
+    }
+    convolutions_by_tiles();
+    sums_of_integers();
+  }
+
+  // Larger than f32 can count.
+  void sums_of_integers() {
+    const auto largest = [](ProblemCase& c) {
+      for (std::size_t b = 0; b < 2; ++b)
+        for (int64_t i = 0; i < c.buffers[b].numel(); ++i)
+          c.buffers[b].set_int(i, b == 0 ? 255 : 127);
+    };
+    largest(product("integers", {DType::u8, DType::i8, DType::i32}, {1, 1, 5, 7, 1201}, {}));
+    const Conv2dProblem p{DType::u8, DType::i8, DType::i32};
+    largest(conv("conv of integers", p, p, {1, 135, 4, 3, 2, 3, 3}));
+  }
+
+  // Sizes for each of the tiles, whose depth is divided or not, and operands of every layout.
+  void convolutions_by_tiles() {
+    for (const DType dtype : {DType::f16, DType::bf16, DType::f32}) {
+      Conv2dProblem p{dtype, dtype, dtype};
+      for (const int64_t channels : {24, 40, 130})
+        conv("conv of tiles", p, p, {1, 96, 9, 17, channels, 1, 1});
+      p.pad = {1, 1};
+      conv("conv of a large tile", p, p, {1, 8, 16, 17, 130, 3, 3});
+      conv("conv of 3 channels", p, p, {2, 3, 13, 12, 20, 5, 5});
+      conv("conv of many channels", p, p, {1, 200, 6, 7, 20, 3, 3});
+      conv("weight gradient of rows", problems::Conv2dWeightGradProblem{p}, p,
+           {2, 20, 8, 12, 72, 3, 3});
+      conv("weight gradient of odd sizes", problems::Conv2dWeightGradProblem{p}, p,
+           {3, 10, 7, 7, 40, 3, 3});
+      conv("input gradient of step 1", problems::Conv2dInputGradProblem{p}, p,
+           {1, 40, 9, 11, 24, 3, 3});
+      Conv2dProblem grouped = p;
+      grouped.groups = 2;
+      conv("large groups", grouped, grouped, {2, 32, 9, 8, 48, 3, 3});
+      conv("large groups, input gradient", problems::Conv2dInputGradProblem{grouped}, grouped,
+           {2, 32, 9, 8, 48, 3, 3});
+      ProblemCase& c = conv("conv with an epilogue", p, p, {2, 16, 6, 9, 20, 3, 3});
+      epilogue(c, dtype, 2 * 20, 54, DType::f32);
+      Conv2dProblem up{dtype, dtype, dtype};
+      up.up = {2, 2};
+      up.pad = {1, 1};
+      transposed("transposed conv", up, {1, 20, 5, 6, 24, 4, 4});
+      up.up = {3, 2};
+      up.groups = 2;
+      transposed("transposed conv of small groups", up, {2, 6, 5, 4, 8, 4, 3});
+    }
+    const Conv2dProblem f32;
+    // Sums that only grow, so that errors of one direction add up.
+    ProblemCase& growing = conv("conv of a large sum", f32, f32, {1, 160, 5, 6, 24, 3, 3});
+    for (std::size_t b = 0; b < 2; ++b)
+      for (int64_t i = 0; i < growing.buffers[b].numel(); ++i)
+        growing.buffers[b].set(i, 0.75 + growing.buffers[b].get(i) / 4);
+    growing.tolerance = 1e-6;
+    // Infinite elements, which are no sums of terms, spoil only the results that read them.
+    ProblemCase& c = conv("conv of infinite elements", f32, f32, {1, 16, 9, 9, 24, 3, 3});
+    c.buffers[0].set(100, HUGE_VAL);
+    c.buffers[0].set(900, NAN);
+  }
+
+  // s: n, c, h, w, o, kh, kw
+  ProblemCase& transposed(const std::string& name, const Conv2dProblem& p, const Sizes& s) {
+    ProblemCase& c = start(name, p);
+    const auto out_size = [&](int64_t size, int64_t taps, std::size_t axis) {
+      return (size - 1) * p.up[axis] + taps - 2 * p.pad[axis];
+    };
+    const int64_t oh = out_size(s[2], s[5], 0), ow = out_size(s[3], s[6], 1);
+    c.dims = {s[0], s[1], s[2], s[3], s[4], oh, ow, s[5], s[6]};
+    append(c.dims, dense({s[0], s[1], s[2], s[3]}));
+    append(c.dims, dense({s[4], s[1] / p.groups, s[5], s[6]}));
+    append(c.dims, dense({s[0], s[4], oh, ow}));
+    buffer(c, p.x, s[0] * s[1] * s[2] * s[3]);
+    buffer(c, p.w, s[4] * s[1] / p.groups * s[5] * s[6]);
+    buffer(c, p.y, s[0] * s[4] * oh * ow, true);
+    c.tolerance = 2e-5;
+    return c;
   }
 
   // ---- attention ----

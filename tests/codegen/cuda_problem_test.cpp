@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <set>
+#include <sstream>
 
 #include "base/error.hpp"
 #include "base/precision.hpp"
@@ -24,10 +25,13 @@ std::vector<ProblemCase> chosen_cases() {
   return cases;
 }
 
+backend::cuda::KernelText text_of(const ProblemCase& c, const backend::cuda::DeviceLimits& limits) {
+  return backend::cuda::emit(c.problem, c.attached(), c.dim_values(), limits);
+}
 backend::cuda::KernelText text_of(const ProblemCase& c, int multiprocessors) {
   backend::cuda::DeviceLimits limits;
   limits.multiprocessors = multiprocessors;
-  return backend::cuda::emit(c.problem, c.attached(), c.dim_values(), limits);
+  return text_of(c, limits);
 }
 
 TEST(CudaProblems, emulated_kernels_compute_what_plain_loops_compute) {
@@ -89,21 +93,21 @@ TEST(CudaProblems, dependent_launches_wait_before_they_read_what_others_write) {
 
 constexpr int kFewSpilledBytes = 32;  // outside of the inner loops, where registers just fail
 
-TEST(CudaProblems, a_cuda_compiler_accepts_every_kernel_without_spills) {
-  if (run_command("command -v nvcc > /dev/null") != 0)
-    GTEST_SKIP() << "NO CUDA COMPILER: nvcc is not on the PATH, the generated CUDA text was NOT "
-                    "compiled here";
+// Compiles the cases for a GPU and finds no spills in them.
+void expect_compiled(const std::string& architecture, int multiprocessors) {
+  SCOPED_TRACE(architecture);
   EmulatedKernels unit;
   std::set<std::string> seen;  // one of those that differ in sizes alone
+  const auto limits = backend::cuda::device_limits(architecture, multiprocessors);
   for (const ProblemCase& c : chosen_cases())
-    if (seen.insert(c.name + problems::print(c.problem)).second) unit.add(text_of(c, 132));
+    if (seen.insert(c.name + problems::print(c.problem)).second) unit.add(text_of(c, limits));
   const std::string folder = temporary_folder();
   std::ofstream(folder + "/kernels.cu") << unit.device_source();
   const std::string log = folder + "/log";
-  EXPECT_EQ(run_command("nvcc -arch=sm_90 -std=c++17 -diag-suppress 177 --fmad=false -Xptxas -v "
-                        "-cubin -o " +
-                        folder + "/kernels.cubin " + folder + "/kernels.cu > " + log +
-                        " 2>&1 || (cat " + log + "; false)"),
+  EXPECT_EQ(run_command(str("nvcc -arch=", architecture,
+                            " -std=c++17 -diag-suppress 177 --fmad=false -Xptxas -v -cubin -o ",
+                            folder, "/kernels.cubin ", folder, "/kernels.cu > ", log,
+                            " 2>&1 || (cat ", log, "; false)")),
             0);
   std::ifstream in(log);
   for (std::string line, function; std::getline(in, line);) {
@@ -114,6 +118,28 @@ TEST(CudaProblems, a_cuda_compiler_accepts_every_kernel_without_spills) {
     EXPECT_LE(std::stoi(line.substr(begin, end - begin)), kFewSpilledBytes) << function;
   }
   EXPECT_EQ(run_command("rm -r " + folder), 0);
+}
+
+// GEX_CUDA_ARCHITECTURES="sm_80 sm_90 sm_100": other GPUs than the usual one.
+TEST(CudaProblems, a_cuda_compiler_accepts_every_kernel_without_spills) {
+  if (run_command("command -v nvcc > /dev/null") != 0)
+    GTEST_SKIP() << "NO CUDA COMPILER: nvcc is not on the PATH, the generated CUDA text was NOT "
+                    "compiled here";
+  const char* const named = std::getenv("GEX_CUDA_ARCHITECTURES");
+  std::istringstream list(named == nullptr ? "sm_90" : named);
+  for (std::string architecture; list >> architecture;) expect_compiled(architecture, 132);
+}
+
+// Only GPUs from sm_90 on have clusters, and others have less shared memory.
+TEST(CudaProblems, kernels_fit_older_gpus) {
+  for (const std::string architecture : {"sm_80", "sm_89"}) {
+    const auto limits = backend::cuda::device_limits(architecture, 108);
+    for (const ProblemCase& c : chosen_cases()) {
+      const backend::cuda::KernelText text = text_of(c, limits);
+      EXPECT_EQ(text.cluster, 1) << architecture << " " << c.name;
+      EXPECT_LE(c.evaluate(text.shared_bytes), limits.shared_bytes) << architecture << c.name;
+    }
+  }
 }
 
 }  // namespace

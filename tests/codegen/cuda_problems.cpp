@@ -92,8 +92,13 @@ void for_each_product(const problems::Conv2dProblem& p, const int64_t* d,
           for (int64_t c = 0; c < in; ++c)
             for (int64_t ky = 0; ky < d[7]; ++ky)
               for (int64_t kx = 0; kx < d[8]; ++kx) {
-                const int64_t y = oy * p.stride[0] - p.pad[0] + ky * p.dilation[0];
-                const int64_t x = ox * p.stride[1] - p.pad[1] + kx * p.dilation[1];
+                int64_t y = oy * p.stride[0] - p.pad[0] + ky * p.dilation[0];
+                int64_t x = ox * p.stride[1] - p.pad[1] + kx * p.dilation[1];
+                if (p.up[0] > 1 || p.up[1] > 1) {
+                  y = oy + p.pad[0] - ky, x = ox + p.pad[1] - kx;
+                  if (y % p.up[0] != 0 || x % p.up[1] != 0) continue;
+                  y /= p.up[0], x /= p.up[1];
+                }
                 if (y < 0 || x < 0 || y >= d[2] || x >= d[3]) continue;
                 visit(n * d[9] + (o / out * in + c) * d[10] + y * d[11] + x * d[12],
                       o * d[13] + c * d[14] + ky * d[15] + kx * d[16],

@@ -65,6 +65,25 @@ TEST(Layouts, SteppedReadsThatStopAtBothEdges) {
   for (std::int64_t n : {1, 2, 15, 31, 32, 33, 112}) check(random_case(k, {n}), 0);
 }
 
+TEST(Layouts, ReversedReadsInEveryDtype) {
+  for (const char* dtype : {"f64", "f32", "bf16", "f16", "i64", "i16", "u8", "bool"}) {
+    auto k = loop::parse_kernel(str("kernel k(x: in ", dtype, "[m, n], y: out ", dtype,
+                                    "[m, n]) grid(r < m, i < n) { stage {"
+                                    "v = load x[r, n - 1 - i]\n store y[r, i] = v } }"));
+    for (std::int64_t n : {1, 7, 16, 33, 70}) check(random_case(k, {3, n}), 0);
+  }
+}
+
+TEST(Layouts, ReversedReadsThatStopAtBothEdges) {
+  auto k = loop::parse_kernel(
+      "kernel k(x: in f32[n], y: out f32[n + 6]) grid(i < n + 6) { stage {"
+      "p = index n + 2 - i\n zero = const 0 : i64\n end = index n\n"
+      "above = ge(p, zero)\n below = lt(p, end)\n inside = bit_and(above, below)\n"
+      "fill = const -1 : f32\n v = load x[n + 2 - i] if inside else fill\n"
+      "store y[i] = v } }");
+  for (std::int64_t n : {1, 2, 15, 31, 32, 33, 112}) check(random_case(k, {n}), 0);
+}
+
 TEST(Layouts, ReshapeThatDoesNotMerge) {
   auto k = loop::parse_kernel(
       "kernel k(x: in f32[n, m], y: out f32[m, n]) grid(i < m, j < n) { stage {"

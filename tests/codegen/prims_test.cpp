@@ -105,6 +105,54 @@ TEST(Prims, CastsBetweenAllDtypes) {
     }
 }
 
+// LLVM computes with constants itself, and as it likes where a conversion to integers is undefined.
+TEST(Prims, OfConstants) {
+  for (const char* value : {"nan", "inf", "-inf", "1e30", "-0.0"})
+    for (DType from : {DType::f64, DType::f32, DType::f16, DType::bf16}) {
+      std::string parameters = str("y: out ", from, "[n]");
+      std::string body = str("x = const ", value, " : ", from, "\nstore y[i] = x\n");
+      for (Prim prim : kPrims) {
+        if (loop::arity_of(prim) != 1 || !loop::accepts(prim, from)) continue;
+        const std::string_view name = loop::name_of(prim);
+        parameters += str(", p_", name, ": out ", *loop::result_dtype(prim, {{from}}), "[n]");
+        body += str("r_", name, " = ", name, " x\nstore p_", name, "[i] = r_", name, "\n");
+      }
+      for (DType to : kAll) {
+        if (to == from) continue;
+        parameters += str(", c_", to, ": out ", to, "[n]");
+        body += str("c", to, " = cast x : ", to, "\nstore c_", to, "[i] = c", to, "\n");
+      }
+      SCOPED_TRACE(str(value, " of ", from));
+      check(random_case(loop::parse_kernel(kernel_text(parameters, body)), {37}), 5);
+    }
+}
+
+TEST(Prims, OfConstantIntegers) {
+  const std::int64_t values[] = {0, -1, 2, 40, 64, std::numeric_limits<std::int64_t>::min()};
+  for (std::int64_t left : values)
+    for (DType dtype : {DType::i64, DType::i32, DType::i8}) {
+      const std::int64_t bits = dtype == DType::i64 ? 64 : dtype == DType::i32 ? 32 : 8;
+      const std::int64_t smallest = values[5] >> (64 - bits);
+      std::string parameters = str("y: out ", dtype, "[n]"), body;
+      for (int v = 0; v < 6; ++v)
+        body += str("v", v, " = const ", v == 5 ? smallest : values[v], " : ", dtype, "\n");
+      body += str("x = const ", left == values[5] ? smallest : left, " : ", dtype,
+                  "\nstore y[i] = x\n");
+      for (Prim prim : kPrims) {
+        if (loop::arity_of(prim) != 2 || !loop::accepts(prim, dtype)) continue;
+        const std::string_view name = loop::name_of(prim);
+        for (int v = 0; v < 6; ++v) {
+          const std::string id = str(name, v);
+          parameters +=
+              str(", p_", id, ": out ", *loop::result_dtype(prim, {{dtype, dtype}}), "[n]");
+          body += str("r_", id, " = ", name, " x, v", v, "\nstore p_", id, "[i] = r_", id, "\n");
+        }
+      }
+      SCOPED_TRACE(str(left, " of ", dtype));
+      check(random_case(loop::parse_kernel(kernel_text(parameters, body)), {37}), 0);
+    }
+}
+
 TEST(Prims, LowFloatsAreRoundedAfterEachStep) {
   for (DType d : {DType::f16, DType::bf16}) {
     // (a + b) - a loses the bits of b that the dtype can't keep.

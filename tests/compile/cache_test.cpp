@@ -60,7 +60,7 @@ TEST_F(Cache, GraphsWithUserOpsAreNotCached) {
 
 TEST_F(Cache, DamagedTruncatedAndForeignEntriesAreRecomputed) {
   const std::vector<HostTensor> want = results_of(compiled());
-  const std::vector<std::function<void(const std::string&)>> ways = {
+  const std::vector<std::function<void(const std::string&)>> harms = {
       [](const std::string& path) { fs::resize_file(path, fs::file_size(path) / 2); },
       [](const std::string& path) { fs::resize_file(path, 0); },
       [](const std::string& path) { std::ofstream(path) << "something else entirely"; },
@@ -75,7 +75,7 @@ TEST_F(Cache, DamagedTruncatedAndForeignEntriesAreRecomputed) {
         fs::create_symlink(path + "_", path);
       },
   };
-  for (const auto& harm : ways) {
+  for (const auto& harm : harms) {
     for (const StoreEntry& entry : store_->entries()) harm(entry.path);
     const Compiled again = compiled();
     EXPECT_FALSE(was_kept(again));

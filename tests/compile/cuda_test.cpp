@@ -3,10 +3,13 @@
 
 #include <dlfcn.h>
 
+#include <cstring>
 #include <tuple>
 
 #include "../runtime/fake_cuda/inner_run.hpp"
+#include "cache/device_bounds.hpp"
 #include "harness.hpp"
+#include "runtime/background/background.hpp"
 
 namespace gex::test {
 namespace {
@@ -37,10 +40,20 @@ std::vector<const program::Launch*> launches_of(const program::Program& program)
   return launches;
 }
 
+// Programs for GPUs can be saved and loaded: all that they access is proven.
+Result check_and_prove(const std::string& text, const std::vector<HostTensor>& inputs,
+                       double tolerance, const CompileOptions& options) {
+  Result result = check(text, inputs, tolerance, options);
+  for (const std::string& problem : unproven_program(*result.compiled.program))
+    ADD_FAILURE() << problem;
+  return result;
+}
+
 // The three products run as one kernel.
 TEST(CudaOnHost, ProjectionsOfOneNormAreOneKernel) {
   if (!is_inner_run()) GTEST_SKIP() << "runs inside Cuda.GraphsGiveTheInterpretersResults";
-  const Result r = check(R"(
+  const Result r =
+      check_and_prove(R"(
 graph main(%x: f16[1, 256], %g: f16[256], %q: f16[64, 256], %k: f16[32, 256], %w: f16[48, 256], %d: f16[256, 64]) -> (f16[1, 32], f16[1, 256], f16[1, 48]) {
   %n, %s = rms_norm(%x, %g) : f16[1, 256], f32[1, 1]
   %qt = transpose(%q) {perm = [1, 0]} : f16[256, 64]
@@ -55,9 +68,9 @@ graph main(%x: f16[1, 256], %g: f16[256], %q: f16[64, 256], %k: f16[32, 256], %w
   %y = add(%f, %x) : f16[1, 256]
   return %b, %y, %c
 })",
-                         {random_f16({1, 256}), random_f16({256}), random_f16({64, 256}),
-                          random_f16({32, 256}), random_f16({48, 256}), random_f16({256, 64})},
-                         4e-3, for_cuda());
+                      {random_f16({1, 256}), random_f16({256}), random_f16({64, 256}),
+                       random_f16({32, 256}), random_f16({48, 256}), random_f16({256, 64})},
+                      4e-3, for_cuda());
   const auto launches = launches_of(*r.compiled.program);
   ASSERT_EQ(launches.size(), 5u) << program::print(*r.compiled.program);
   EXPECT_FALSE(launches[1]->with_previous);
@@ -68,7 +81,7 @@ graph main(%x: f16[1, 256], %g: f16[256], %q: f16[64, 256], %k: f16[32, 256], %w
 // No product waits for another one whose result only its consumer needs.
 TEST(CudaOnHost, AProductOfTwoProductsIsComputedByItsConsumer) {
   if (!is_inner_run()) GTEST_SKIP() << "runs inside Cuda.GraphsGiveTheInterpretersResults";
-  const Result r = check(R"(
+  const Result r = check_and_prove(R"(
 graph main(%x: f16[2, 128], %g: f16[192, 128], %u: f16[192, 128], %d: f16[128, 192]) -> (f16[2, 128]) {
   %gt = transpose(%g) {perm = [1, 0]} : f16[128, 192]
   %ut = transpose(%u) {perm = [1, 0]} : f16[128, 192]
@@ -80,9 +93,9 @@ graph main(%x: f16[2, 128], %g: f16[192, 128], %u: f16[192, 128], %d: f16[128, 1
   %y = matmul(%m, %dt) : f16[2, 128]
   return %y
 })",
-                         {random_f16({2, 128}), random_f16({192, 128}), random_f16({192, 128}),
-                          random_f16({128, 192})},
-                         4e-3, for_cuda());
+                                   {random_f16({2, 128}), random_f16({192, 128}),
+                                    random_f16({192, 128}), random_f16({128, 192})},
+                                   4e-3, for_cuda());
   const auto launches = launches_of(*r.compiled.program);
   ASSERT_EQ(launches.size(), 3u) << program::print(*r.compiled.program);
   EXPECT_TRUE(launches[1]->with_previous);
@@ -93,7 +106,7 @@ graph main(%x: f16[2, 128], %g: f16[192, 128], %u: f16[192, 128], %d: f16[128, 1
 // The first call runs uncaptured, the second replays what was captured after it.
 TEST(CudaOnHost, CallsOfTheLibraryThatReadOneValueRunBesideEachOther) {
   if (!is_inner_run()) GTEST_SKIP() << "runs inside Cuda.GraphsGiveTheInterpretersResults";
-  const Result r = check(
+  const Result r = check_and_prove(
       R"(
 graph main(%x: f32[40, 64], %q: f32[64, 64], %k: f32[64, 64], %w: f32[64, 64]) -> (f32[40, 64]) {
   %a = matmul(%x, %q) : f32[40, 64]
@@ -136,13 +149,53 @@ graph main(%x: f32[1, s0, 4, 16], %z: f32[1, s0, 2, 16]) -> (f32[1, s0, 4, 16], 
   return %y, %b
 })";
   for (std::int64_t size : {1, 3, 40}) {
-    const Result r = check(text,
-                           {random_tensor(DType::f32, {1, size, 4, 16}, random_source),
-                            random_tensor(DType::f32, {1, size, 2, 16}, random_source)},
-                           2e-5, for_cuda());
+    const Result r = check_and_prove(text,
+                                     {random_tensor(DType::f32, {1, size, 4, 16}, random_source),
+                                      random_tensor(DType::f32, {1, size, 2, 16}, random_source)},
+                                     2e-5, for_cuda());
     const auto launches = launches_of(*r.compiled.program);
     ASSERT_EQ(launches.size(), 2u) << program::print(*r.compiled.program);
     EXPECT_TRUE(launches[1]->with_previous);
+  }
+}
+
+// A product with an epilogue, a convolution and reductions.
+TEST(CudaOnHost, StaticCodeForHotSizesGivesTheSameBits) {
+  if (!is_inner_run()) GTEST_SKIP() << "runs inside Cuda.GraphsGiveTheInterpretersResults";
+  const std::string text = R"(symbols s0
+graph main(%x: f16[s0, 96], %b: f16[96], %i: f32[1, 8, s0, 9], %k: f32[20, 8, 3, 3]) -> (f16[96, 96], f32[1, 20, s0 - 2, 7], f32[s0, 96]) {
+  %n, %r = rms_norm(%x) : f16[s0, 96], f32[s0, 1]
+  %t = transpose(%n) {perm = [1, 0]} : f16[96, s0]
+  %p = matmul(%t, %n) : f16[96, 96]
+  %y = add(%p, %b) : f16[96, 96]
+  %c = conv2d(%i, %k) : f32[1, 20, s0 - 2, 7]
+  %f = cast(%x) {dtype = f32} : f32[s0, 96]
+  %s = softmax(%f) {axis = 1} : f32[s0, 96]
+  return %y, %c, %s
+})";
+  const auto inputs_of = [](std::int64_t rows) {
+    return std::vector<HostTensor>{random_f16({rows, 96}), random_f16({96}),
+                                   random_f32({1, 8, rows, 9}), random_f32({20, 8, 3, 3})};
+  };
+  const Result r = check(text, inputs_of(12), 2e-2, for_cuda());
+  ASSERT_NE(r.compiled.specialiser, nullptr);
+  runtime::Session session(r.compiled.executable, {.static_code_at_once = true},
+                           r.compiled.specialiser);
+  runtime::Session without(r.compiled.executable, {}, nullptr);
+  for (const std::int64_t rows : {12, 40}) {
+    const std::vector<HostTensor> inputs = inputs_of(rows);
+    std::vector<HostTensor> first = inputs, second = inputs, others = inputs_of(rows);
+    const std::int64_t before = session.counters().specialised;
+    const std::vector<HostTensor> generic = execute(without, first);
+    execute(session, others);  // what is left in memory is not the expected result
+    runtime::wait_for_background();
+    EXPECT_EQ(session.counters().specialised - before, 3) << session.captures().front().note;
+    const runtime::Counters made = session.counters();
+    const std::vector<HostTensor> fixed = execute(session, second);
+    EXPECT_EQ(session.counters().recordings - made.recordings, 1) << "a graph of these sizes";
+    EXPECT_EQ(session.counters().graph_launches - made.graph_launches, 1);
+    for (std::size_t k = 0; k < generic.size(); ++k)
+      EXPECT_EQ(std::memcmp(generic[k].data(), fixed[k].data(), generic[k].bytes()), 0) << k;
   }
 }
 
@@ -227,7 +280,7 @@ TEST(CudaOnHost, ADecoderIsOnePersistentKernel) {
   const int kLayers = rings ? 3 : 2;
   CompileOptions on = for_cuda();
   on.super_kernel = true;
-  const Result r = check(decoder(kLayers), decoder_inputs(kLayers), 1e-2, on);
+  const Result r = check_and_prove(decoder(kLayers), decoder_inputs(kLayers), 1e-2, on);
   const program::Program& program = *r.compiled.program;
   const auto launches = launches_of(program);
   const std::string text = program::print(program, {.constant_data = false});
@@ -249,7 +302,8 @@ TEST(CudaOnHost, ADecoderIsOnePersistentKernel) {
   const std::vector<HostTensor> once = execute(session, first);
   const std::vector<HostTensor> again = execute(session, second);
   for (std::size_t i = 0; i < once.size(); ++i) EXPECT_EQ(largest_error(again[i], once[i]), 0);
-  const Result separate = check(decoder(kLayers), decoder_inputs(kLayers), 1e-2, for_cuda());
+  const Result separate =
+      check_and_prove(decoder(kLayers), decoder_inputs(kLayers), 1e-2, for_cuda());
   for (const program::Launch* launch : launches_of(*separate.compiled.program))
     EXPECT_EQ(launch->phase, -1);
 }
@@ -259,7 +313,7 @@ TEST(CudaOnHost, ADecoderIsOnePersistentKernel) {
 TEST(CudaOnHost, SmallLaunchesAreRepeatedByTheirReaders) {
   if (!is_inner_run()) GTEST_SKIP() << "runs inside Cuda.GraphsGiveTheInterpretersResults";
   constexpr int kLayers = 2;
-  const Result r = check(decoder(kLayers), decoder_inputs(kLayers), 1e-2, for_cuda());
+  const Result r = check_and_prove(decoder(kLayers), decoder_inputs(kLayers), 1e-2, for_cuda());
   int kernels = 0, repeated = 0;
   for (const program::Launch* launch : launches_of(*r.compiled.program)) {
     kernels += launch->with_previous ? 0 : 1;
@@ -343,7 +397,7 @@ TEST(CudaOnHost, ADecoderWithBiasesNeedsFewKernels) {
   }
   CompileOptions options = for_cuda();
   options.super_kernel = std::getenv("GEX_REPEAT_LAUNCHES") == nullptr;
-  const Result r = check(decoder_with_biases(kLayers), inputs, 2e-2, options);
+  const Result r = check_and_prove(decoder_with_biases(kLayers), inputs, 2e-2, options);
   const std::string text = program::print(*r.compiled.program, {.constant_data = false});
   int kernels = 0, phases = 0;
   for (const program::Launch* launch : launches_of(*r.compiled.program)) {
@@ -379,9 +433,10 @@ TEST(CudaOnHost, ProductsOfAllSizesShareARing) {
     }
     CompileOptions on = for_cuda();
     on.super_kernel = true;
-    const Result r = check(str("graph main(", inputs, ") -> (", type, "[", rows, ", 13]) {\n", body,
-                               "  return %x", widths.size() - 1, "\n}\n"),
-                           values, dtype == DType::f16 ? 1e-2 : 6e-2, on);
+    const Result r =
+        check_and_prove(str("graph main(", inputs, ") -> (", type, "[", rows, ", 13]) {\n", body,
+                            "  return %x", widths.size() - 1, "\n}\n"),
+                        values, dtype == DType::f16 ? 1e-2 : 6e-2, on);
     for (const program::Launch* launch : launches_of(*r.compiled.program))
       EXPECT_GE(launch->phase, 0) << program::print(*r.compiled.program, {.constant_data = false});
   }
@@ -393,7 +448,7 @@ TEST(Cuda, GraphsGiveTheInterpretersResults) {
     GTEST_SKIP() << "a CUDA driver is there: tests/gpu runs graphs on the device";
   // Calls that run beside each other once more over a driver that runs late and out of order.
   const std::tuple<std::string, std::string, std::string> runs[] = {
-      {"", "CudaOnHost.*", "[  PASSED  ] 8 tests"},
+      {"", "CudaOnHost.*", "[  PASSED  ] 9 tests"},
       {"GEX_FAKE_CUDA_LAZY=1", "CudaOnHost.CallsOfTheLibrary*", "[  PASSED  ] 1 test"},
       {"GEX_SUPER_KERNEL_RING=0", "CudaOnHost.ADecoderIs*", "[  PASSED  ] 1 test"},
       {"GEX_REPEAT_LAUNCHES=1", "CudaOnHost.SmallLaunches*:CudaOnHost.ADecoderWith*",

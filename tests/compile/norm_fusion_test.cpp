@@ -69,6 +69,19 @@ TEST(Fusion, RecognisedNormsKeepTheirBits) {
   }
 }
 
+// The exponentials are kept for each lane, up to a size, or for each point.
+TEST(Fusion, SoftmaxOverAnAxisThatIsNotTheLast) {
+  for (const std::int64_t size : {62, 63, 300, 1022, 1023, 1500})
+    for (const DType dtype : {DType::f32, DType::bf16}) {
+      const std::string type = str(dtype, "[3, ", size, ", 21]");
+      const Result r =
+          check("graph main(%x: " + type + ") -> (" + type +
+                    ") {\n  %y = softmax(%x) {axis = 1} : " + type + "\n  return %y\n}",
+                {random_tensor(dtype, {3, size, 21}, random_source)});
+      EXPECT_EQ(r.launches, 1) << type;
+    }
+}
+
 TEST(Fusion, ConvBatchNormReluIsOneKernel) {
   Result r = check(R"(
 graph main(%x: f32[2, 3, 12, 12], %w: f32[8, 3, 3, 3], %g: f32[8], %b: f32[8], %m: f32[8], %v: f32[8]) -> (f32[2, 8, 12, 12]) {

@@ -1,5 +1,6 @@
 #include "backend/cpu/tuner.hpp"
 
+#include <algorithm>
 #include <fstream>
 #include <regex>
 
@@ -36,7 +37,16 @@ TEST_F(Tuning, SelectsTheFastestMeasuredCandidate) {
     ASSERT_GT(times.size(), 2u) << line;
     const auto rule = times.front();
     const auto fastest = *std::min_element(times.begin(), times.end());
-    EXPECT_EQ(parts[1], fastest.first < rule.first * 0.97 ? fastest.second : rule.second) << line;
+    const auto chosen = std::find_if(times.begin(), times.end(),
+                                     [&](const auto& time) { return time.second == parts[1]; });
+    ASSERT_NE(chosen, times.end()) << line;
+    // Times are printed with two digits: different candidates may look equally fast.
+    constexpr double kRounding = 0.0101;
+    EXPECT_LE(chosen->first, fastest.first / 0.97 + kRounding) << line;
+    if (chosen->second != rule.second) {
+      EXPECT_LE(chosen->first, fastest.first + kRounding) << line;
+      EXPECT_LE(chosen->first, rule.first * 0.97 + kRounding) << line;
+    }
   }
 }
 
@@ -93,18 +103,19 @@ TEST_F(Tuning, ProgramsRunWithAnyCandidate) {
   Digest key;
   for (std::size_t i = 0; i < key.bytes.size(); ++i)
     key.bytes[i] = static_cast<std::uint8_t>(std::stoi(hex.substr(2 * i, 2), nullptr, 16));
-  const std::vector<TuningCandidate> ways =
+  const std::vector<TuningCandidate> candidates =
       kernels::tuning_candidates(MatmulProblem{}, dims_of(9, 40, 48));
-  ASSERT_GT(ways.size(), 2u);
-  for (const TuningCandidate& way : ways) {
+  ASSERT_GT(candidates.size(), 2u);
+  for (const TuningCandidate& candidate : candidates) {
     program::Artefact kept = *store_->load("tuning", key);
-    kept.sections.at(0).bytes = name_of(way);
+    kept.sections.at(0).bytes = name_of(candidate);
     store_->save("tuning", key, kept);
     const std::vector<HostTensor> got = run(findings);
-    EXPECT_NE(findings.at(0).find(str(name_of(way), ", measured earlier")), std::string::npos);
+    EXPECT_NE(findings.at(0).find(str(name_of(candidate), ", measured earlier")),
+              std::string::npos);
     for (std::size_t k = 0; k < expected.size(); ++k)
       for (std::int64_t i = 0; i < expected[k].numel(); ++i)
-        ASSERT_NEAR(got[k].get(i), expected[k].get(i), 1e-5) << name_of(way);
+        ASSERT_NEAR(got[k].get(i), expected[k].get(i), 1e-5) << name_of(candidate);
   }
 }
 

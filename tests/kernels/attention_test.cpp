@@ -94,6 +94,7 @@ std::string describe(const Case& t) {
 
 void check_against_reference(const Case& t, const Operands& o) {
   const double sums = t.problem.qkv == DType::f64 ? 1e-13 : 5e-6;
+  const bool rounds_weights = t.problem.qkv == DType::bf16 && !t.problem.keep_subnormals;
   for (i64 b = 0; b < t.batch; ++b)
     for (i64 h = 0; h < t.heads; ++h)
       for (i64 i = 0; i < t.queries; ++i) {
@@ -103,12 +104,16 @@ void check_against_reference(const Case& t, const Operands& o) {
         for (double& x : s) total += x = top == -INFINITY ? 0 : std::exp(x - top);
         const i64 kv = h / (t.heads / t.kv_heads);
         for (i64 c = 0; c < t.value_size; ++c) {
-          double want = 0;
-          for (i64 j = 0; j < t.keys; ++j)
-            want += s[j] * o.v.get(b * o.vs[0] + kv * o.vs[1] + j * o.vs[2] + c * o.vs[3]);
-          if (total > 0) want /= total;
+          double want = 0, size = 0;
+          for (i64 j = 0; j < t.keys; ++j) {
+            const double v = o.v.get(b * o.vs[0] + kv * o.vs[1] + j * o.vs[2] + c * o.vs[3]);
+            want += s[j] * v;
+            size += s[j] * std::fabs(v);
+          }
+          if (total > 0) want /= total, size /= total;
+          const double of_weights = rounds_weights ? size * unit_of(DType::bf16) : 0;
           ASSERT_NEAR(o.out.get(b * o.os[0] + h * o.os[1] + i * o.os[2] + c * o.os[3]), want,
-                      sums + std::fabs(want) * unit_of(t.problem.out))
+                      sums + of_weights + std::fabs(want) * unit_of(t.problem.out))
               << describe(t) << " at " << b << "," << h << "," << i << "," << c;
         }
       }
@@ -147,6 +152,29 @@ class Attention : public testing::TestWithParam<const kernels::Variant*> {
       const DType dtype = k < 3 ? t.problem.qkv : o.mask.dtype();
       attached.prologues.push_back(read_from_memory(dtype, k, static_cast<int>(buffers.size())));
       buffers.push_back(std::exchange(buffers[k], nullptr));
+    }
+    const auto kernel = make_attention(t.problem, attached, GetParam());
+    const i64 scratch = attention_scratch_bytes(t.problem, t.head_size, t.value_size).constant();
+    run_in_steps(kernel, buffers, o.dims, o.grid, scratch, std::max<i64>(o.grid, 1));
+    check_against_reference(t, o);
+  }
+
+  // Of bf16: prologues compute numbers as f32 that are already rounded.
+  void check_computed_bf16(Case t) {
+    Operands o(t, rng);
+    t.problem.computed = 7;
+    kernels::Attached attached;
+    std::vector<void*> buffers = o.buffers(t);
+    std::vector<HostTensor> wide;
+    for (const HostTensor* from : {&o.q, &o.k, &o.v}) {
+      wide.push_back(HostTensor(DType::f32, {from->numel()}));
+      for (i64 i = 0; i < from->numel(); ++i) wide.back().set(i, from->get(i));
+    }
+    for (int k = 0; k < 3; ++k) {
+      attached.prologues.push_back(
+          read_from_memory(DType::f32, k, static_cast<int>(buffers.size())));
+      buffers.push_back(wide[k].data());
+      buffers[k] = nullptr;
     }
     const auto kernel = make_attention(t.problem, attached, GetParam());
     const i64 scratch = attention_scratch_bytes(t.problem, t.head_size, t.value_size).constant();
@@ -199,6 +227,77 @@ TEST_P(Attention, many_rows_in_blocks_of_units) {
          .queries = 250,
          .keys = 270});
   check({.problem = {.mask = MaskKind::additive}, .queries = 500, .keys = 40});
+}
+
+// Panels of queries that are not whole, blocks of keys that are not whole, odd sizes.
+TEST_P(Attention, all_remainders_in_each_dtype) {
+  for (const DType dtype : {DType::f32, DType::bf16, DType::f16, DType::f64})
+    for (const i64 queries : {9, 16, 17, 31, 32, 33, 65, 129})
+      for (const i64 keys : {1, 2, 3, 127, 128, 129, 257})
+        check({.problem = {.qkv = dtype, .out = dtype},
+               .queries = queries,
+               .keys = keys,
+               .head_size = pick(rng, {1, 13, 16, 40, 47, 72}),
+               .value_size = pick(rng, {1, 11, 12, 25, 64, 81})});
+}
+
+TEST_P(Attention, bf16_with_subnormals_or_computed_operands) {
+  for (const i64 size : {16, 80, 96, 256, 300}) {
+    Case t{.problem = {.qkv = DType::bf16, .out = DType::bf16},
+           .heads = 2,
+           .queries = 40,
+           .keys = 150,
+           .head_size = size,
+           .value_size = size + 1};
+    check_computed_bf16(t);
+    t.problem.keep_subnormals = true;
+    check(t);
+    check_computed_bf16(t);
+  }
+  check_computed_bf16({.problem = {.qkv = DType::bf16, .out = DType::f32},
+                       .queries = 12,
+                       .keys = 9,
+                       .head_size = 9000,
+                       .value_size = 5000});
+}
+
+// Blocks whose mask is the lowest finite number are left out unless a row has nothing else.
+TEST_P(Attention, lowest_numbers_in_masks) {
+  for (const DType dtype : {DType::f32, DType::bf16})
+    for (const Causal causal : {Causal::none, Causal::top_left}) {
+      Case t{.problem = {.qkv = dtype,
+                         .out = dtype,
+                         .mask = MaskKind::additive,
+                         .mask_dtype = dtype,
+                         .causal = causal},
+             .heads = 2,
+             .queries = 300,
+             .keys = 300};
+      Operands o(t, rng);
+      const double lowest = dtype == DType::f32 ? std::numeric_limits<float>::lowest() : -3.38e38;
+      for (i64 h = 0; h < 2; ++h)
+        for (i64 i = 0; i < 300; ++i)
+          for (i64 j = 0; j < 300; ++j) {
+            // Rows 40 and 200 to 299 of the second head see nothing; the others earlier keys.
+            const bool none = h == 1 && (i == 40 || i >= 200);
+            o.mask.set((h * 300 + i) * 300 + j, none || j > i ? lowest : 0);
+          }
+      run_in_steps(make_attention(t.problem, {}, GetParam()), o.buffers(t), o.dims, o.grid,
+                   o.scratch, 1);
+      check_against_reference(t, o);
+    }
+}
+
+TEST_P(Attention, nan_in_a_mask_stays_nan) {
+  for (const i64 queries : {2, 40}) {
+    Case t{.problem = {.mask = MaskKind::additive}, .queries = queries, .keys = 300};
+    Operands o(t, rng);
+    for (i64 j = 0; j < 300; ++j) o.mask.set(j, j < 128 ? -INFINITY : std::nan(""));
+    for (i64 j = 0; j < 300; ++j) o.mask.set(300 + j, j == 200 ? std::nan("") : 0);
+    run_in_steps(make_attention(t.problem, {}, GetParam()), o.buffers(t), o.dims, o.grid, o.scratch,
+                 1);
+    for (i64 c = 0; c < 32; ++c) EXPECT_TRUE(std::isnan(o.out.get(c)));
+  }
 }
 
 TEST_P(Attention, masks_with_broadcast_strides) {

@@ -68,6 +68,21 @@ TEST_P(Conv2dWeightGrad, common_shapes) {
   check({.problem = {.pad = {1, 1}}, .n = 5, .c = 12, .h = 7, .w = 7, .o = 101, .kh = 3, .kw = 3});
 }
 
+// Rows that end inside of vectors, at their ends and at those of a slice of K.
+TEST_P(Conv2dWeightGrad, rows_of_many_widths) {
+  for (const i64 stride : {1, 2, 3})
+    for (const i64 width : {5, 16, 31, 32, 47})
+      for (const i64 taps : {2, 3, 9})
+        check({.problem = {.stride = {1, stride}, .dilation = {1, 2}, .pad = {1, taps - 1}},
+               .n = 3,
+               .c = 5,
+               .h = 12,
+               .w = width + (taps - 1) * 2,
+               .o = 17,
+               .kh = 2,
+               .kw = taps});
+}
+
 TEST_P(Conv2dWeightGrad, groups_dilation_and_one_dimension) {
   check({.problem = {.stride = {1, 2}, .dilation = {2, 1}, .pad = {2, 1}, .groups = 6},
          .n = 2,
@@ -151,6 +166,9 @@ TEST_P(Conv2dWeightGrad, thin_groups) {
          .o = 4,
          .kh = 1,
          .kw = 2});
+}
+
+TEST_P(Conv2dWeightGrad, thin_groups_of_small_images) {
   check({.problem = {.pad = {5, 6}, .groups = 2},
          .n = 2,
          .c = 2,

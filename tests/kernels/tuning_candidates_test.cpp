@@ -61,12 +61,12 @@ std::vector<i64> conv_dims(i64 n, i64 c, i64 size, i64 o, i64 per_group, i64 ker
           1};
 }
 
-std::vector<double> result_of(const kernels::Trial& trial, const TuningCandidate& way,
+std::vector<double> result_of(const kernels::Trial& trial, const TuningCandidate& candidate,
                               const HostTensor& a, const HostTensor& b, i64 step) {
   const DType stored = a.dtype() == DType::f64 ? DType::f64 : DType::f32;
   HostTensor c(stored, {trial.buffer_bytes[2] / static_cast<i64>(size_of(stored))});
   HostTensor left = a, right = b;
-  run_in_steps(kernels::make(trial.problem, {}, way), {left.data(), right.data(), c.data()},
+  run_in_steps(kernels::make(trial.problem, {}, candidate), {left.data(), right.data(), c.data()},
                trial.dims, trial.grid, trial.scratch_bytes, step);
   return numbers(c);
 }
@@ -81,19 +81,19 @@ std::set<Form> expect_all_ways_agree(const Problem& problem, DType left, DType r
       random_tensor(rng, left, trial->buffer_bytes[0] / static_cast<i64>(size_of(left)));
   const HostTensor b =
       random_tensor(rng, right, trial->buffer_bytes[1] / static_cast<i64>(size_of(right)));
-  const std::vector<TuningCandidate> ways = kernels::tuning_candidates(problem, dims);
-  EXPECT_EQ(ways.front(), TuningCandidate{}) << "the rule's comes first";
-  const std::vector<double> expected = result_of(*trial, ways.front(), a, b, trial->grid);
+  const std::vector<TuningCandidate> candidates = kernels::tuning_candidates(problem, dims);
+  EXPECT_EQ(candidates.front(), TuningCandidate{}) << "the rule's comes first";
+  const std::vector<double> expected = result_of(*trial, candidates.front(), a, b, trial->grid);
   std::set<Form> forms;
-  for (const TuningCandidate& way : ways) {
-    forms.insert(way.form);
+  for (const TuningCandidate& candidate : candidates) {
+    forms.insert(candidate.form);
     for (i64 step : {trial->grid, i64{1}}) {
-      const std::vector<double> got = result_of(*trial, way, a, b, step);
+      const std::vector<double> got = result_of(*trial, candidate, a, b, step);
       double worst = 0;
       for (std::size_t i = 0; i < got.size(); ++i)
         worst = std::max(worst, std::fabs(got[i] - expected[i]));
       EXPECT_LT(worst, left == DType::f64 ? 1e-12 : 1e-4)
-          << problems::print(problem) << " by " << name_of(way) << ", step " << step;
+          << problems::print(problem) << " by " << name_of(candidate) << ", step " << step;
     }
   }
   return forms;
@@ -146,7 +146,7 @@ TEST(TuningCandidates, ConvolutionsInEveryFormAgree) {
 
 // Each form leaves different contents in its scratch: using the wrong form shows.
 TEST(TuningCandidates, TheRequestedFormIsUsed) {
-  const auto scratch_of = [](const kernels::Trial& trial, const TuningCandidate& way) {
+  const auto scratch_of = [](const kernels::Trial& trial, const TuningCandidate& candidate) {
     HostTensor a(DType::f32, {trial.buffer_bytes[0] / 4}),
         b(DType::f32, {trial.buffer_bytes[1] / 4});
     HostTensor c(DType::f32, {trial.buffer_bytes[2] / 4});
@@ -154,8 +154,8 @@ TEST(TuningCandidates, TheRequestedFormIsUsed) {
       for (i64 i = 0; i < t->numel(); ++i) t->set(i, static_cast<double>(i % 97) + 1);
     Scratch scratch(trial.scratch_bytes);
     void* const buffers[] = {a.data(), b.data(), c.data()};
-    kernels::make(trial.problem, {}, way)(buffers, trial.dims.data(), 0, trial.grid,
-                                          scratch.data());
+    kernels::make(trial.problem, {}, candidate)(buffers, trial.dims.data(), 0, trial.grid,
+                                                scratch.data());
     return std::string(reinterpret_cast<const char*>(scratch.data()),
                        static_cast<std::size_t>(trial.scratch_bytes));
   };
@@ -172,9 +172,9 @@ TEST(TuningCandidates, TheRequestedFormIsUsed) {
     for (Form form : {Form::packed, Form::in_place, Form::turned, Form::few_rows, Form::few_columns,
                       Form::pixels, Form::direct, Form::columns}) {
       const bool is_conv = std::holds_alternative<Conv2dProblem>(problem);
-      const bool listed =
-          std::ranges::any_of(kernels::tuning_candidates(problem, dims),
-                              [&](const TuningCandidate& way) { return way.form == form; });
+      const bool listed = std::ranges::any_of(
+          kernels::tuning_candidates(problem, dims),
+          [&](const TuningCandidate& candidate) { return candidate.form == form; });
       if (!listed || is_conv != (form >= Form::pixels)) continue;
       different.insert(scratch_of(trial, {form, nullptr}));
       ++forms;
@@ -217,11 +217,11 @@ TEST(TuningCandidates, NegativeStridesAreNotMeasured) {
 }
 
 TEST(TuningCandidates, NamesParseBack) {
-  const std::vector<TuningCandidate> ways =
+  const std::vector<TuningCandidate> candidates =
       kernels::tuning_candidates(MatmulProblem{}, product_dims(32, 256, 128));
-  for (const TuningCandidate& way : ways)
-    EXPECT_EQ(kernels::find_candidate(ways, name_of(way)), way);
-  EXPECT_FALSE(kernels::find_candidate(ways, "by_magic avx512"));
+  for (const TuningCandidate& candidate : candidates)
+    EXPECT_EQ(kernels::find_candidate(candidates, name_of(candidate)), candidate);
+  EXPECT_FALSE(kernels::find_candidate(candidates, "by_magic avx512"));
 }
 
 }  // namespace

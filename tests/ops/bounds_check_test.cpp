@@ -4,9 +4,12 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <functional>
 
+#include "../runtime/fake_cuda/inner_run.hpp"
 #include "backend/parsed_codes.hpp"
+#include "cache/device_bounds.hpp"
 #include "compile/compile.hpp"
 #include "sample_graphs.hpp"
 
@@ -19,18 +22,19 @@ std::vector<std::string> unproven(const Compiled& compiled) {
   return unproven_parts(*compiled.program, backend::parse_codes(*compiled.program));
 }
 
-Compiled compiled(std::unique_ptr<Graph> graph) {
+Compiled compiled(std::unique_ptr<Graph> graph, const char* target = "cpu") {
   CompileOptions options;
-  options.generate_code = false;
+  options.target = target;
+  options.generate_code = options.target != "cpu";
   return compile(std::move(graph), options);
 }
 
-void expect_proven(std::unique_ptr<Graph> graph) {
-  const Compiled program = compiled(std::move(graph));
-  for (const std::string& problem : unproven(program)) ADD_FAILURE() << problem;
+void expect_proven(std::unique_ptr<Graph> graph, const char* target) {
+  const Compiled program = compiled(std::move(graph), target);
+  for (const std::string& problem : unproven_program(*program.program)) ADD_FAILURE() << problem;
 }
 
-TEST(BoundsCheck, ProgramsOfEveryOpAreProven) {
+void expect_every_op_proven(const char* target) {
   int checked = 0;
   for (const OpDef* op : computed_ops()) {
     if (sample_of(*op) == nullptr) continue;
@@ -41,13 +45,15 @@ TEST(BoundsCheck, ProgramsOfEveryOpAreProven) {
       ++checked;
       auto fixed = with_size(*graph, 3);
       Tensors inputs = inputs_of(*op, dtype, 3);
-      expect_proven(with_transposed_inputs(*graph, inputs));
-      expect_proven(std::move(graph));
-      expect_proven(std::move(fixed));
+      expect_proven(with_transposed_inputs(*graph, inputs), target);
+      expect_proven(std::move(graph), target);
+      expect_proven(std::move(fixed), target);
     }
   }
   EXPECT_GT(checked, 100);
 }
+
+TEST(BoundsCheck, ProgramsOfEveryOpAreProven) { expect_every_op_proven("cpu"); }
 
 const char* const kGraph = R"(symbols s0 in [1, 512]
 graph main(%x: f32[s0, 48], %i: i64[s0]) -> (f32[s0, 48], f32[s0]) {
@@ -156,6 +162,102 @@ graph main(%x: f32[s0, 48], %w: f32[48, 40], %b: f32[40]) -> (f32[s0, 40], f32[s
     }
   EXPECT_EQ(problems, 2);
   EXPECT_GT(changed, 10);
+}
+
+bool is_inner_run() { return std::getenv("GEX_TEST_CUDA_ON_HOST") != nullptr; }
+
+TEST(BoundsOnGpu, ProgramsOfEveryOpAreProven) {
+  if (!is_inner_run()) GTEST_SKIP() << "runs inside BoundsCheck.LaunchesOfGpusAreProven";
+  expect_every_op_proven("cuda:0");
+}
+
+// A product of few rows with an attached kernel, a sort and a reduction, for all sizes.
+const char* const kGraphOnGpu = R"(symbols s0 in [1, 512]
+graph main(%x: f16[s0, 128], %w: f16[128, 64], %b: f16[64], %i: i64[s0]) -> (f16[s0, 64], f16[s0, 64], i64[s0, 64], f16[s0]) {
+  %a = matmul(%x, %w) : f16[s0, 64]
+  %c = add(%a, %b) : f16[s0, 64]
+  %g = index(%c, %i) {axes = [0]} : f16[s0, 64]
+  %v, %k = sort(%g) {axis = 1} : f16[s0, 64], i64[s0, 64]
+  %r = reduce_sum(%v) {axes = [1]} : f16[s0]
+  return %c, %v, %k, %r
+})";
+
+// As when a file is loaded.
+bool is_refused(const program::Program& program) {
+  try {
+    program::verify(program);
+    return !unproven_program(program).empty();
+  } catch (const UserError&) {
+    return true;
+  }
+}
+
+TEST(BoundsOnGpu, ChangedLaunchesAreDetected) {
+  if (!is_inner_run()) GTEST_SKIP() << "runs inside BoundsCheck.LaunchesOfGpusAreProven";
+  const Compiled good = compiled(parse_graph(kGraphOnGpu), "cuda:0");
+  ASSERT_EQ(unproven_program(*good.program), std::vector<std::string>());
+  using Change = std::function<void(program::Program&, program::Launch&)>;
+  const std::pair<const char*, Change> changes[] = {
+      {"more blocks", [](auto&, auto& l) { l.grid = l.grid + 1; }},
+      {"more threads", [](auto&, auto& l) { l.block += 32; }},
+      {"fewer threads", [](auto&, auto& l) { l.block -= 1; }},
+      {"another kernel before it", [](auto&, auto& l) { l.with_previous = true; }},
+      {"a phase", [](auto&, auto& l) { l.phase = 0; }},
+      {"the library",
+       [](auto& p, auto& l) { p.codes[static_cast<std::size_t>(l.code)].algorithm = "cublas"; }},
+      {"another text",
+       [](auto& p, auto& l) {
+         p.codes[static_cast<std::size_t>(l.code)].algorithm = "0123456789ab";
+       }},
+      {"a buffer less", [](auto&, auto& l) { l.buffers.pop_back(), l.writes.pop_back(); }},
+      {"smaller memory", [](auto& p, auto& l) {
+         program::BufferDesc& last = p.buffers[static_cast<std::size_t>(l.buffers.back())];
+         last.bytes = last.bytes - 1;
+       }}};
+  int launches = 0;
+  for (std::size_t segment = 0; segment < good.program->segments.size(); ++segment)
+    for (std::size_t k = 0; k < good.program->segments[segment].steps.size(); ++k) {
+      if (!std::holds_alternative<program::Launch>(good.program->segments[segment].steps[k].op))
+        continue;
+      ++launches;
+      for (const auto& [name, change] : changes) {
+        program::Program bad = *good.program;
+        auto& launch = std::get<program::Launch>(bad.segments[segment].steps[k].op);
+        change(bad, launch);
+        if (program::print(bad) == program::print(*good.program)) continue;
+        EXPECT_TRUE(is_refused(bad)) << launch.name << ": " << name;
+      }
+    }
+  EXPECT_GE(launches, 3);
+}
+
+// Sizes that the text of a code has as numbers are those of all its launches.
+TEST(BoundsOnGpu, LaunchesOfOneCodeHaveItsConstants) {
+  if (!is_inner_run()) GTEST_SKIP() << "runs inside BoundsCheck.LaunchesOfGpusAreProven";
+  const Compiled good = compiled(parse_graph(R"(
+graph main(%x: f16[2, 128], %w: f16[128, 128], %u: f16[128, 128]) -> (f16[2, 128]) {
+  %a = matmul(%x, %w) : f16[2, 128]
+  %y = matmul(%a, %u) : f16[2, 128]
+  return %y
+})"),
+                                 "cuda:0");
+  ASSERT_EQ(unproven_program(*good.program), std::vector<std::string>());
+  program::Program bad = *good.program;
+  int changed = 0;
+  for (program::Segment& segment : bad.segments)
+    for (program::Step& step : segment.steps)
+      if (auto* launch = std::get_if<program::Launch>(&step.op))
+        if (++changed == 2) launch->dims[problems::matmul_dims::n] = 64;
+  ASSERT_EQ(changed, 2);
+  EXPECT_FALSE(unproven_program(bad).empty());
+}
+
+TEST(BoundsCheck, LaunchesOfGpusAreProven) {
+  if (is_inner_run()) GTEST_SKIP() << "the tests themselves run here";
+  const InnerRun run =
+      run_over_fake_cuda("GEX_FAKE_CUDA_IDLE=1 GEX_TEST_CUDA_ON_HOST=1", "BoundsOnGpu.*");
+  EXPECT_EQ(run.status, 0) << run.output;
+  EXPECT_NE(run.output.find("[  PASSED  ] 3 tests"), std::string::npos) << run.output;
 }
 
 // The text of a kernel may claim any range for a computed index.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import tempfile
 from collections.abc import Callable, Iterator
@@ -47,19 +46,6 @@ def fresh_state() -> Iterator[None]:
     replacements._patterns = registered
     # In PyTorch 2.11 threads that call with dynamic=True at once restore each other's setting.
     torch._dynamo.config.assume_static_by_default = static
-
-
-def _traces_regions_once() -> bool:
-    try:
-        importlib.import_module("gex.nested_regions.dynamo_trace")
-    except (ImportError, AttributeError):
-        return False
-    return True
-
-
-needs_regions = pytest.mark.skipif(
-    not _traces_regions_once(), reason="this version of PyTorch does not trace regions once"
-)
 
 
 @pytest.fixture

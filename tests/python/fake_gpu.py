@@ -2,7 +2,8 @@
 
 What a process needs: `environment(folder)` in its environment, and `install()` before it compiles.
 Kernels are generated, compiled (by the host's compiler) and launched as on a GPU.
-`pytest --fake-gpu` runs ordinary tests this way.
+`pytest --fake-gpu` runs ordinary tests this way. Where there is a GPU, `code_runner` runs the same
+code on it.
 """
 
 from __future__ import annotations
@@ -29,7 +30,18 @@ def environment(folder: Path) -> dict[str, str]:
     for name in ("libnvrtc.so", "libcublas.so"):
         (folder / name).symlink_to(library.name)
     _KERNELS.mkdir(parents=True, exist_ok=True)
-    return dict(os.environ, GEX_CUDA_LIBRARY_PATH=str(folder), GEX_FAKE_CUDA_CACHE=str(_KERNELS))
+    variables = {
+        "GEX_CUDA_LIBRARY_PATH": str(folder),
+        "GEX_FAKE_CUDA_CACHE": str(_KERNELS),
+        "GEX_CUDA_CONTROL_NODES": "1",
+    }
+    return os.environ | variables
+
+
+def has_gpu() -> bool:
+    import torch
+
+    return torch.cuda.is_available()
 
 
 def install() -> None:
@@ -65,7 +77,11 @@ import sys
 sys.path.insert(0, {tests!r})
 import fake_gpu, torch, gex
 import torch.nn.functional as F
-fake_gpu.install()
+if torch.cuda.is_available():
+    torch.set_default_device("cuda")
+    torch.backends.cudnn.allow_tf32 = False
+else:
+    fake_gpu.install()
 from gex import report
 from pytest import raises
 
@@ -76,9 +92,11 @@ def compiled(fn, **options):
 
 
 def code_runner(folder: Path) -> Callable[..., None]:
-    """Runs code in a process of its own over a driver library in this folder; keywords are
-    variables of its environment."""
-    variables_of_all = environment(folder)
+    """Runs code in a process of its own over a driver library in this folder, or on the GPU of
+    this machine; keywords are variables of its environment."""
+    variables_of_all = (
+        os.environ | {"GEX_CUDA_CONTROL_NODES": "1"} if has_gpu() else environment(folder)
+    )
     variables_of_all["GEX_CACHE_DIR"] = ""  # what that driver compiles is gone with the process
     prelude = _PRELUDE.format(tests=str(Path(__file__).parent))
 

@@ -264,6 +264,15 @@ CASES: dict[str, Case] = {
     "aten._embedding_bag_dense_backward.default": s.embedding_bag_gradient,
     "aten._embedding_bag_backward.default": s.embedding_bag_gradient_by_offsets,
     "aten._embedding_bag_per_sample_weights_backward.default": s.sample_weights_gradient,
+    "aten.take.default": lambda t: [
+        (t(4, 5), t.index(20, 2, 3)),
+        (t(4, 5), torch.tensor(-3)),
+        (t(), torch.tensor([0, -1])),
+    ],
+    "aten.put.default": lambda t: [
+        (t(4, 5), torch.tensor([[3], [-1]]), t(2, 1)),
+        (t(), torch.tensor(0), t()),
+    ],
     "aten.gather.default": lambda t: [
         (t(4, 5), 1, t.index(5, 2, 3)),
         (t(), 0, torch.tensor(0)),

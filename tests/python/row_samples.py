@@ -289,7 +289,9 @@ def correction(t: Make) -> list[Call]:
 
 def vector_norm(t: Make) -> list[Call]:
     orders = (2, 1, 0, 3, float("inf"), float("-inf"))
-    return [(t(3, 4), order, [1], True) for order in orders] + [(t(3, 4),)]
+    huge = t(3, 1) * 1e30  # its square overflows
+    of_one = [(huge, order, [1], False) for order in (2, 3)]
+    return [(t(3, 4), order, [1], True) for order in orders] + [(t(3, 4),)] + of_one
 
 
 def splits(t: Make) -> list[Call]:

@@ -64,6 +64,13 @@ def test_every_folder_is_in_the_tree() -> None:
     assert missing == []
 
 
+def test_every_top_folder_is_in_the_tree() -> None:
+    listed = subprocess.check_output(["git", "ls-files"], cwd=ROOT, text=True).split("\n")
+    top = {name.split("/")[0] for name in listed if "/" in name and not name.startswith(".")}
+    tree = section("The tree")
+    assert [name for name in sorted(top) if not re.search(rf"\b{name}\b", tree)] == []
+
+
 def test_folders_of_the_tree_exist() -> None:
     tree = lines_of_tree()
     assert [folder for folder in tree if not (ROOT / folder).is_dir()] == []

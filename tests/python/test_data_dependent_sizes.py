@@ -264,3 +264,87 @@ def test_gradients_of_masked_scatter_need_no_calls() -> None:
         results.append(source.grad)
     assert_same(results[1], results[0])
     assert last_report().calls == []
+
+
+# --- sizes that the trace knows as others -----------------------------------------------------
+
+
+def _asserted(x: torch.Tensor) -> torch.Tensor:
+    places = torch.nonzero(x)
+    torch._check(places.shape[0] == 3)
+    return places.float() * 2
+
+
+def _combined(x: torch.Tensor) -> torch.Tensor:
+    return x[x > 0] + torch.arange(3.0)
+
+
+def _combined_with_an_input(x: torch.Tensor) -> torch.Tensor:
+    chosen = x[x > 0]
+    torch._check(chosen.shape[0] == x.shape[0] // 2)
+    return chosen + x[: x.shape[0] // 2]
+
+
+def _of_another(x: torch.Tensor) -> torch.Tensor:
+    return x[x > 0] + torch.nonzero(x < 0)[:, 0]
+
+
+def _distinct(x: torch.Tensor) -> torch.Tensor:
+    return torch.unique(x.sign()) + torch.arange(2.0)
+
+
+def _repeated(x: torch.Tensor) -> torch.Tensor:
+    return torch.repeat_interleave(torch.arange(6), (x > 0).long() + (x < -9).long(), output_size=3)
+
+
+def _number(x: torch.Tensor) -> torch.Tensor:
+    number = (x > 0).sum().item()
+    torch._check(number * 2 == x.shape[0])
+    return torch.ones(number) + x.sum()
+
+
+HALF = torch.tensor([1.0, -2.0, 3.0, -4.0, 5.0, -6.0])
+MORE = torch.tensor([1.0, -2.0, 3.0, -4.0, 5.0, 6.0])
+
+
+@pytest.mark.parametrize(
+    "fn",
+    [_combined, _combined_with_an_input, _of_another, _distinct, _repeated, _number],
+    ids=lambda fn: fn.__name__[1:],
+)
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_sizes_found_in_data_must_be_those_of_the_trace(
+    compiling: Compile, fn: Callable[..., Any], dynamic: bool
+) -> None:
+    compiled = compiling(fn, dynamic=dynamic)
+    for _ in range(2):
+        assert_same(compiled(HALF), fn(HALF))
+    wrong = torch.arange(-3.0, 3.0) if fn is _distinct else MORE
+    with pytest.raises(RuntimeError):
+        fn(wrong)
+    with pytest.raises(RuntimeError, match=r"the data gives a size of|assert|do not match"):
+        compiled(wrong)
+    assert_same(compiled(HALF), fn(HALF))
+
+
+def test_an_asserted_count(compiling: Compile) -> None:
+    compiled = compiling(_asserted)
+    three = torch.tensor([0.0, 1.0, 2.0, 0.0, 3.0])
+    assert torch.equal(compiled(three), _asserted(three))
+    for x in (torch.ones(5), torch.zeros(5)):
+        with pytest.raises(RuntimeError):
+            compiled(x)
+    assert torch.equal(compiled(three), _asserted(three))
+
+
+def test_one_number_read_twice(compiling: Compile) -> None:
+    def fn(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+        first, second = n.item(), n.item()
+        torch._check(first > 0)
+        torch._check(first <= x.shape[0])
+        return x[:first] * 2 + x[:second]
+
+    compiled = compiling(fn)
+    for n in (2, 4):
+        x = torch.randn(6)
+        assert_same(compiled(x, torch.tensor(n)), fn(x, torch.tensor(n)))

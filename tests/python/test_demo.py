@@ -19,6 +19,8 @@ def test_checkpoint(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     assert "prompts with the same tokens: 3 of 3" in done.stdout
     assert done.stdout.count("\nA: ") == 3
+    # No bar outside of a terminal.
+    assert "\r" not in done.stderr and "npugraph_ex: 12 of 12 tokens\n" in done.stderr
 
 
 @pytest.mark.slow
@@ -38,4 +40,4 @@ def test_layers_of_a_checkpoint_are_its_own() -> None:
 @pytest.mark.slow
 def test_a_folder_without_a_checkpoint_is_named(tmp_path: Path) -> None:
     done = run_python(DEMO, "--model", str(tmp_path))
-    assert done.returncode == 2 and f"{tmp_path} is no folder with a checkpoint" in done.stderr
+    assert done.returncode == 2 and f"{tmp_path} is not a folder with a checkpoint" in done.stderr

@@ -48,6 +48,11 @@ def test_static_module(executor: str) -> None:
     assert not compiled(x).requires_grad
 
 
+def test_functions_without_a_signature() -> None:
+    x = torch.randn(3, 4)
+    assert torch.equal(gex.compile(torch.relu, (x,))(x), torch.relu(x))
+
+
 def test_dynamic_sizes_share_one_graph() -> None:
     model = mlp()
     compiled = gex.compile(model, (torch.randn(3, 8),), ({0: Dim("rows", min=2, max=64)},))
@@ -432,3 +437,46 @@ def test_a_compiled_program_is_explained() -> None:
     assert len(explained.captures) == 1
     assert explained.seconds["import"] > 0
     assert "import: ATen to a Graph" in str(explained)
+
+
+class Solves(nn.Module):
+    def forward(self, a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return torch.linalg.solve(a, b), torch.linalg.inv(a) + 1, torch.linalg.cholesky(a @ a.mT)
+
+
+def test_checks_of_linear_algebra_are_kept() -> None:
+    a, b = torch.randn(3, 3) + 3 * torch.eye(3), torch.randn(3, 2)
+    for source in (Solves(), torch.export.export(Solves(), (a, b))):
+        examples = ((a, b),) if isinstance(source, nn.Module) else ()
+        compiled = gex.compile(source, *examples)
+        assert_same(compiled(a, b), Solves()(a, b))
+        with pytest.raises(torch._C._LinAlgError, match="singular"):
+            compiled(torch.zeros(3, 3), b)
+
+
+def test_integers_that_determine_sizes_are_fixed() -> None:
+    compiled = gex.compile(lambda x, rows: x.view(rows, -1) * rows, (torch.randn(6), 2))
+    x = torch.randn(6)
+    assert torch.equal(compiled(x, 2), x.view(2, -1) * 2)
+    with pytest.raises(gex.UserError, match="exported with the value 2 and is fixed"):
+        compiled(x, 3)
+
+
+def test_objects_inside_a_program_are_refused_with_advice() -> None:
+    def drawn(x: torch.Tensor) -> torch.Tensor:
+        return x + torch.rand(3, generator=torch.Generator().manual_seed(5))
+
+    with pytest.raises(gex.UserError, match=r"such as a torch\.Generator; make it outside"):
+        gex.compile(drawn, (torch.randn(3),))
+
+
+def test_marks_for_the_profiler_compute_nothing() -> None:
+    def marked(x: torch.Tensor) -> torch.Tensor:
+        with torch.profiler.record_function("outer"):
+            with torch.autograd.profiler.record_function("inner"):
+                y = x * 2
+            return y + 1
+
+    x = torch.randn(3)
+    compiled = gex.compile(marked, (x,), options={"strict": True})
+    assert torch.equal(compiled(x), marked(x))

@@ -164,6 +164,20 @@ def test_a_saved_program_runs_in_another_process_without_its_custom_op(tmp_path:
         es.Program.load(tmp_path / "absent")
 
 
+@pytest.mark.parametrize("dtype", ["i64", "f32"])
+def test_the_remainder_belongs_to_the_division(dtype: str) -> None:
+    builder = es.EsGraphBuilder("g")
+    x = builder.CreateInput(0, "x", dtype, [4])
+    quotient = x / 2 if dtype == "i64" else es.trunc_div(x, 2)
+    program = builder.Build([quotient, x % 2, 7 % x, es.floor_div(x, 2), es.mod(x, 2)]).compile()
+    given = np.array([-7, 7, -8, 3], np.int64 if dtype == "i64" else np.float32)
+    quotients, rest, of_seven, floored, positive = program.run([given])
+    assert rest.tolist() == [-1, 1, 0, 1] and of_seven.tolist() == [0, 0, 7, 1]
+    np.testing.assert_array_equal(quotients * 2 + rest, given)
+    np.testing.assert_array_equal(floored * 2 + positive, given)
+    assert positive.tolist() == [1, 1, 0, 1]
+
+
 def test_comparisons_are_nodes_and_a_tensor_has_no_truth() -> None:
     builder = es.EsGraphBuilder("g")
     x = builder.CreateInput(0, "x", "f32", [3])

@@ -10,6 +10,9 @@ import pytest
 
 import fake_gpu
 
+# Of what only the driver library on the host can show.
+without_gpu = pytest.mark.skipif(fake_gpu.has_gpu(), reason="there is a GPU")
+
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., None]:
@@ -53,6 +56,24 @@ assert not report.reports()[-1].calls
 """)
 
 
+def test_indices_of_32_bits_are_checked(run: Callable[..., None]) -> None:
+    run("""
+fn = compiled(lambda x, i, j: F.embedding(i, x) + x[j] + x.index_select(0, j), dynamic=True)
+x = torch.randn(4, 3)
+good, back, bad = (torch.tensor(n, dtype=torch.int32) for n in ([3, 0], [2, 1], [1, 4]))
+want = F.embedding(good, x) + 2 * x[back]
+torch.testing.assert_close(fn(x, good, back), want)
+fn(x, bad, back)
+with raises(gex.IndexOutOfRange, match="range from 1 to 4, .* has 4 elements"):
+    fn(x, good, back)
+fn(x, good, bad)
+with raises(IndexError, match="range from 1 to 4"):
+    gex.synchronize()
+torch.testing.assert_close(fn(x, good, back), want)
+assert not report.reports()[-1].calls
+""")
+
+
 def test_products_of_overlapping_rows(run: Callable[..., None]) -> None:
     """Of expanded and sliding views, which cuBLAS can't address: sizes above those of few rows."""
     run("""
@@ -78,7 +99,65 @@ assert "cublas" in report.reports()[-1].runner.text("program")
 """)
 
 
+def test_transposed_convolutions(run: Callable[..., None]) -> None:
+    """Their weights are read in reverse, from the last tap on."""
+    run("""
+torch.set_grad_enabled(False)
+for dtype, tolerance in ((torch.float32, 1e-4), (torch.bfloat16, 5e-2)):
+    for channels, groups, taps, options in (
+        (1, 1, (4, 3), dict(stride=2, padding=1, output_padding=1, dilation=(2, 3))),
+        (24, 1, (3, 3), dict(stride=1)),
+        (40, 2, (4, 4), dict(stride=2, padding=1)),
+    ):
+        x = torch.randn(2, channels, 5, 6).to(dtype)
+        w = torch.randn(channels, 20 // groups, *taps).to(dtype)
+        fn = lambda x, w: F.conv_transpose2d(x, w, groups=groups, **options).tanh()
+        want = fn(x.float(), w.float()).to(dtype)
+        torch.testing.assert_close(compiled(fn)(x, w), want, rtol=tolerance, atol=tolerance)
+        assert not report.reports()[-1].calls
+x, w = torch.randn(2, 24, 6, 7), torch.randn(20, 24, 3, 3)
+fn = lambda x, w: F.conv2d(x.flip(3), w.flip(2))
+torch.testing.assert_close(compiled(fn)(x, w), fn(x, w), rtol=1e-4, atol=1e-4)
+""")
+
+
 @pytest.mark.slow
+def test_programs_run_from_their_text_with_the_same_bits(run: Callable[..., None]) -> None:
+    """Products, convolutions, attention and a sort, with epilogues and computed operands."""
+    run("""
+class Block(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv, self.norm = torch.nn.Conv2d(3, 16, 3, padding=1), torch.nn.LayerNorm(16)
+        self.qkv, self.out = torch.nn.Linear(16, 48), torch.nn.Linear(16, 16)
+
+    def forward(self, x):
+        x = F.gelu(self.conv(x * 0.5)).flatten(2).transpose(1, 2)
+        parts = self.qkv(self.norm(x)).chunk(3, 2)
+        q, k, v = (part.unflatten(2, (2, 8)).transpose(1, 2) for part in parts)
+        y = F.scaled_dot_product_attention(q * 0.3, k, v, is_causal=True)
+        y = x + torch.relu(self.out(y.transpose(1, 2).flatten(2)))
+        return y, y.mean(2).sort(1).values.cumsum(1)
+
+model = Block().eval()
+for dynamic in (False, True):
+    fn = compiled(model, dynamic=dynamic)
+    x = torch.randn(2, 3, 4, 5)
+    with torch.no_grad():
+        want, got = model(x), fn(x)
+        graph = report.reports()[-1]
+        texts = graph.runner.text("program")
+        graph.runner.reload_from_text()
+        again = fn(x)
+    assert graph is report.reports()[-1] and not graph.calls
+    assert 'target "cuda:0"' in texts and texts == graph.runner.text("program")
+    assert all(word in texts for word in ("conv2d", "attention", "sort", "prologue")), texts
+    for a, b, c in zip(want, got, again, strict=True):
+        torch.testing.assert_close(b, a, rtol=1e-3, atol=1e-4)
+        assert torch.equal(b, c)
+""")
+
+
 def test_ignored_targets_and_several_checks(run: Callable[..., None]) -> None:
     run("""
 fn = compiled(lambda s, t, i: F.cross_entropy(s, t) + s[i].sum(), dynamic=True)
@@ -104,11 +183,13 @@ assert {expected!r} in str(error.value), str(error.value)
 """
 
 
+@without_gpu
 @pytest.mark.slow
 def test_a_fault_is_reported_with_a_hint(run: Callable[..., None]) -> None:
     run(_FAULT.format(expected="GEX_CUDA_CHECK=1"), GEX_FAKE_FAULT="2")
 
 
+@without_gpu
 @pytest.mark.slow
 def test_a_fault_names_the_step_if_steps_are_checked(run: Callable[..., None]) -> None:
     run(_FAULT.format(expected='CUDA: step "'), GEX_FAKE_FAULT="1", GEX_CUDA_CHECK="1")

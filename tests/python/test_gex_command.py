@@ -266,7 +266,10 @@ def test_errors_give_advice(graph: pathlib.Path, tmp_path: pathlib.Path) -> None
         "run", graph, f"--input=x={tmp_path}/wide.npy"
     )
     np.save(tmp_path / "double.npy", np.zeros((2, 3)))
-    assert "f64" in fails("run", graph, f"--input=x={tmp_path}/double.npy")
+    assert "takes f32, but" in fails("run", graph, f"--input=x={tmp_path}/double.npy")
+    assert "(sizes that vary: s0)" in fails("run", graph, "--dim", "batch=3")
+    assert "needs the name of a shell: gex completion bash|zsh|fish" in fails("completion")
+    assert "did you mean '--version'?" in fails("--versoin")
 
 
 def test_bad_texts_name_file_and_position(tmp_path: pathlib.Path) -> None:
@@ -506,6 +509,16 @@ def test_a_missing_code_generator_warns_once(
     assert result.returncode == 0, result.stderr
     assert result.stderr.count("reference executor") == 1
     assert "libgex_llvm.so" in result.stderr
+
+
+def test_devices_are_not_read(graph: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for command in ("run", "opt", "inspect"):
+        result = gex(command, "/dev/zero")
+        assert result.returncode == 1
+        assert "/dev/zero" in result.stderr and "is a device" in result.stderr
+    monkeypatch.setenv("GEX_PASS_FILE", "/dev/zero")
+    result = gex("run", graph, "--dim=s0=2")
+    assert result.returncode == 1 and "is a device" in result.stderr
 
 
 def test_empty_variables_count_as_unset(

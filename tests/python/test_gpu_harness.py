@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import parts
 import pytest
 from pool import Pool
 from results import Record, Results, markdown, summary_line
@@ -79,3 +81,60 @@ def test_records_name_the_sources_and_are_read_again(
     other = Results(tmp_path / "gpu.json")
     assert not other.is_done("zoo-static", "bert")
     assert "(2 of them with other sources)" in summary_line(other, "zoo-static")
+
+
+def test_the_first_checks_go_on_after_a_failure_and_are_resumed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[str, str, float]] = []
+
+    def passes(settings: parts.Settings, part: str, results: Results) -> None:
+        asked.append((part, settings.units, settings.limit))
+        results.add(Record(part, settings.units or "all", "right"))
+
+    def fails(settings: parts.Settings, part: str, results: Results) -> None:
+        asked.append((part, settings.units, settings.limit))
+        raise RuntimeError("no nvcc")
+
+    checks = (
+        parts.Check("python", 60, "softmax"),
+        parts.Check("kernels", 50),
+        parts.Check("python", 1000, "sort"),
+        parts.Check("features", 300),
+    )
+    monkeypatch.setattr(parts, "FIRST", checks)
+    monkeypatch.setattr(parts, "_ANY", {"python": passes, "kernels": fails, "features": passes})
+    settings = parts.Settings(tmp_path, tmp_path, "cpu", 1, 1, 100, True, False, "")
+    results = Results(tmp_path / "gpu.json")
+    parts.first(settings, "first", results)
+    assert [(part, units) for part, units, _ in asked] == [
+        ("python", "softmax"),
+        ("kernels", ""),
+        ("python", "sort"),
+        ("features", ""),
+    ]
+    assert [round(limit) for *_, limit in asked] == [60, 50, 100, 100]
+    outcomes = {record.unit: record.outcome for record in results.of("first")}
+    assert outcomes == {
+        "python softmax": "right",
+        "kernels": "error",
+        "python sort": "right",
+        "features": "right",
+    }
+    assert "no nvcc" in results.failures("first")[0].detail
+    # All of it is in the file, whatever ends the process now.
+    again = Results(tmp_path / "gpu.json")
+    assert len(again.of("first")) == 4 and len(again.of("python")) == 2
+    asked.clear()
+    parts.first(settings, "first", again)
+    assert not asked
+    # Too little time for the rest.
+    monkeypatch.setattr(parts, "FIRST", (parts.Check("kernels", 200, "late"),))
+    parts.first(replace(settings, limit=20), "first", again)
+    assert not asked
+
+
+def test_the_first_checks_name_parts_that_exist() -> None:
+    every = parts.PARTS | parts.MORE_PARTS
+    assert {check.part for check in parts.FIRST} <= set(every)
+    assert sum(check.limit for check in parts.FIRST) < 2 * 600  # two calls of a machine, at most

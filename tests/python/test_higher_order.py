@@ -16,6 +16,7 @@ from torch._higher_order_ops.triton_kernel_wrap import (
     triton_kernel_wrapper_mutation,
 )
 from torch._higher_order_ops.while_loop import while_loop
+from torch.fx.node import _side_effectful_functions
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 from torch.utils.checkpoint import checkpoint
 
@@ -30,12 +31,29 @@ def add_one_(x: torch.Tensor) -> None:
     x.add_(1)
 
 
+recorded: list[float] = []
+
+
+def record(x: torch.Tensor) -> torch.Tensor:
+    recorded.append(x.sum().item())
+    return x * 2
+
+
 @pytest.fixture(autouse=True, scope="module")
 def custom_ops() -> Iterator[None]:
     with torch.library._scoped_library("gex_tests", "FRAGMENT") as library:
         library.define("add_one_(Tensor(a!) x) -> ()")
         library.define("add_and_double(Tensor(a!) x, Tensor y) -> Tensor")
         library.define("twice(Tensor x) -> Tensor")
+        library.define("record(Tensor x) -> Tensor")
+        library.define("record_and_write(Tensor(a!) x) -> Tensor")
+        library.define("strides(Tensor x) -> Tensor", tags=(torch.Tag.needs_contiguous_strides,))
+        library.impl("record", record, "CPU")
+        library.impl("record", torch.empty_like, "Meta")
+        library.impl("record_and_write", lambda x: record(x.add_(1)), "CPU")
+        library.impl("record_and_write", torch.empty_like, "Meta")
+        library.impl("strides", lambda x: torch.tensor(x.stride()), "CPU")
+        library.impl("strides", lambda x: x.new_empty(x.dim(), dtype=torch.int64), "Meta")
         library.impl("add_one_", add_one_, "CompositeExplicitAutograd")
         library.impl("add_and_double", lambda x, y: x.add_(y) * 2, "CompositeExplicitAutograd")
         library.impl("twice", lambda x: x * 2, "CompositeExplicitAutograd")
@@ -150,7 +168,7 @@ def test_scan(compiling: Compile, dynamic: bool) -> None:
 @pytest.mark.slow
 def test_long_scan_is_a_call(compiling: Compile) -> None:
     check(compiling, accumulate, [(torch.randn(3), torch.randn(40, 3))])
-    assert "40 rounds" in last_report().calls[0].reason
+    assert "40 iterations" in last_report().calls[0].reason
 
 
 @pytest.mark.parametrize("dynamic", [False, True])
@@ -209,6 +227,37 @@ def test_custom_operator_that_writes(compiling: Compile, fn: Fn, dynamic: bool) 
 def test_custom_operator(compiling: Compile) -> None:
     check(compiling, lambda x: torch.ops.gex_tests.twice(x + 1) * 3, [(torch.randn(3),)])
     assert [c.op for c in last_report().calls] == ["gex_tests.twice.default"]
+
+
+@pytest.mark.parametrize("name", ["record", "record_and_write"])
+def test_registered_effects_are_kept_in_order(compiling: Compile, name: str) -> None:
+    """Although nothing reads the results."""
+    op = getattr(torch.ops.gex_tests, name)
+    torch.fx.node.has_side_effect(op.default)
+
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        for factor in (3, 2, 1):
+            op(x * factor)
+        return x + 1
+
+    try:
+        compiled = compiling(fn)
+        for _ in range(3):
+            x, expected = torch.randn(3), []
+            for call, kept in ((fn, expected), (compiled, [])):
+                recorded.clear()
+                assert_same(call(x), x + 1)
+                kept += recorded
+            assert len(kept) == 3
+            assert kept == pytest.approx(expected)
+    finally:
+        _side_effectful_functions.discard(op.default)
+
+
+def test_operands_of_an_operator_that_needs_contiguous_ones(compiling: Compile) -> None:
+    compiled = compiling(lambda x: torch.ops.gex_tests.strides((x * 2).t()))
+    assert compiled(torch.randn(3, 4)).tolist() == [3, 1]
+    assert last_report().eager_reason is None
 
 
 def test_print_keeps_its_place(compiling: Compile, capfd: pytest.CaptureFixture[str]) -> None:

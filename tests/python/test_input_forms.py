@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 
 import numpy as np
@@ -123,3 +124,19 @@ def test_arguments_in_containers(compiling: Compile) -> None:
 
     tree = {"a": torch.randn(3, 3), "b": (torch.randn(3, 3), 2.5)}
     assert_same(compiling(fn)(tree), fn(tree))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.int64])
+def test_floats_drawn_by_python(compiling: Compile, dtype: torch.dtype) -> None:
+    def fn(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        factor = random.uniform(0.5, 1.5)
+        return x * factor, x + random.randint(3, 9), (x * 2 + factor).sum()
+
+    compiled = compiling(fn)
+    for seed in range(3):
+        x = torch.arange(5).to(dtype)
+        random.seed(seed)
+        want = fn(x)
+        random.seed(seed)
+        assert_same(compiled(x), want, tolerance=1e-15 if dtype == torch.float64 else 1e-5)
+    assert last_report().eager_reason is None

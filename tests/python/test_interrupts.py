@@ -41,6 +41,11 @@ except KeyboardInterrupt:
 """
 
 
+def receive_sigint() -> None:
+    """Shells start background jobs with SIGINT ignored, and children inherit that."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @pytest.mark.parametrize("script", [TORCH, ES], ids=["torch", "es"])
 def test_a_loop_without_an_end_is_interrupted(script: str) -> None:
     process = subprocess.Popen(
@@ -49,6 +54,7 @@ def test_a_loop_without_an_end_is_interrupted(script: str) -> None:
         stderr=subprocess.PIPE,
         text=True,
         env={**os.environ},
+        preexec_fn=receive_sigint,
     )
     try:
         assert process.stdout is not None

@@ -181,3 +181,15 @@ def test_left_padded_llama_learns_as_in_eager(kind: str) -> None:
     expected = llama_losses(None, kind)
     assert expected[-1] < expected[0]
     assert llama_losses("gex", kind) == pytest.approx(expected, rel=1e-4)
+
+
+@pytest.mark.parametrize("backend", ["gex", "npugraph_ex"])
+def test_a_mask_of_another_float_type(backend: str) -> None:
+    def fn(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+
+    q, k, v = (torch.randn(2, 3, 5, 8, dtype=torch.float64) for _ in range(3))
+    mask = torch.randn(5, 5)
+    torch.testing.assert_close(
+        torch.compile(fn, backend=backend)(q, k, v, mask), fn(q, k, v, mask), rtol=1e-6, atol=1e-6
+    )

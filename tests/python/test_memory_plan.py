@@ -64,6 +64,20 @@ def test_products_of_one_block_need_the_scratch_of_one_worker() -> None:
     assert 0 < largest <= together < 1.01 * largest  # rounded up to cache lines
 
 
+@pytest.mark.parametrize("name", ["mmoe", "wide_deep"])
+def test_temporaries_and_scratch_need_less_than_eager_and_its_library(name: str) -> None:
+    model, inputs, _ = JOBS[name]()
+    with torch.no_grad():
+        library = memory.mkl_peak(lambda: model(*inputs[0]))
+        if library is None:
+            pytest.skip("this PyTorch has no MKL to ask for its memory")
+        peak, _ = memory.eager_peak(lambda: model(*inputs[0]))
+        torch._dynamo.reset()
+        compiled = torch.compile(model, backend="gex", options={"frozen_parameter": True})
+        (plan,) = memory.plans(lambda: compiled(*inputs[0]))
+    assert plan["arena"] + plan["all_scratch"] <= peak + library
+
+
 def test_every_worker_has_scratch_for_large_products() -> None:
     largest, together = scratch_of(nn.Linear(700, 900).eval(), torch.randn(400, 700))
     assert largest > 500_000

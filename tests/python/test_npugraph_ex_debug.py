@@ -421,7 +421,7 @@ def ranges(run: Any) -> list[str]:
     with torch.profiler.profile() as profiler:
         run()
     events = sorted(profiler.events(), key=lambda event: event.time_range.start)
-    known = ("npu_fx_compiler", "acl_graph", "cache_compiler", "fx_run")
+    known = ("npu_fx_compiler", "acl_graph", "cache_compiler", "fx_run", "gex ")
     return [event.name for event in events if event.name.startswith(known)]
 
 
@@ -433,6 +433,14 @@ def test_profilers_see_captures_and_replays(device: str) -> None:
     assert ranges(lambda: compiled(torch.ones(3, device=device))) == [whole, replay]
     assert ranges(lambda: compiled(torch.ones(4, device=device))) == [whole, capture, replay]
     assert ranges(lambda: compiled(torch.ones(4, device=device))) == [whole, replay]
+
+
+def test_ranges_of_the_backend_gex_have_names_of_its_own(device: str) -> None:
+    x = torch.ones(3, device=device)
+    compiled, exported = torch.compile(torch.exp, backend="gex"), gex.compile(torch.nn.GELU(), (x,))
+    compiled(x)
+    assert ranges(lambda: compiled(x)) == ["gex call", "gex replay"]
+    assert ranges(lambda: exported(x)) == ["gex call", "gex capture", "gex replay"]
 
 
 def test_profilers_list_the_kernels_of_a_call() -> None:

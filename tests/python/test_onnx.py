@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
 import subprocess
 import sys
@@ -16,6 +17,8 @@ from onnx import TensorProto, helper, numpy_helper
 import gex
 import gex.onnx
 
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+GEX = pathlib.Path(os.environ.get("GEX_BUILD_DIR", ROOT / "build")) / "bin" / "gex"
 FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
 rng = np.random.default_rng(0)
 
@@ -726,3 +729,53 @@ def test_a_product_whose_result_meets_many_tensors() -> None:
     inputs = [a, b, *(c[k : k + 1] for k in range(70))]
     (y,) = gex.onnx.loads(model.SerializeToString()).run(inputs)
     np.testing.assert_allclose(y, a @ b + c, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float16", "int64", "int8"])
+def test_the_command_refuses_arrays_of_another_type(tmp_path: pathlib.Path, dtype: str) -> None:
+    node = helper.make_node("Relu", ["x"], ["y"])
+    onnx.save(make_model([node], {"x": (FLOAT, ["n"])}, {"y": FLOAT}), tmp_path / "relu.onnx")
+    np.save(tmp_path / "x.npy", np.ones(4, dtype))
+    words = [GEX, "run", tmp_path / "relu.onnx", "--input", f"x={tmp_path}/x.npy"]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1
+    assert "input x takes f32, but" in done.stderr and "convert it" in done.stderr
+
+
+@pytest.mark.parametrize("contents", [b"", b"\x00\x01", b"\x0a\x7f"])
+def test_a_damaged_file_is_named(tmp_path: pathlib.Path, contents: bytes) -> None:
+    path = tmp_path / "broken.onnx"
+    path.write_bytes(contents)
+    with pytest.raises(gex.UserError, match=r"broken\.onnx: not an ONNX model"):
+        gex.onnx.load(str(path))
+
+
+@pytest.mark.parametrize("known", ["size", "axis", "mask", "nothing"])
+def test_a_range_as_the_places_of_ones(known: str) -> None:
+    """As exporters write arange before opset 11; its size must be equal to that of x."""
+    weights = {"n": np.array([5]), "mask": np.array([1, 1, 0, 1, 1, 0, 1]), "last": np.array([1])}
+    node = helper.make_node
+    ones = helper.make_tensor("value", INT64, [1], [int(known != "nothing")])
+    nodes = [
+        node("Shape", ["x"], ["shape"]),
+        node("Gather", ["shape", "last"], ["columns"]),
+        node("ConstantOfShape", ["n" if known == "size" else "columns"], ["ones"], value=ones),
+        node("NonZero", ["mask" if known == "mask" else "ones"], ["places"]),
+        node("Squeeze", ["places"], ["row"], axes=[0]),
+        node("Cast", ["row"], ["steps"], to=FLOAT),
+        node("Add", ["x", "steps"], ["y"]),
+    ]
+    columns = "columns" if known == "axis" else 1 if known == "nothing" else 5
+    model = make_model(nodes, {"x": (FLOAT, ["rows", columns])}, {"y": FLOAT}, weights, opset=9)
+    check(model, {"x": normal(3, 1 if known == "nothing" else 5)})
+    if known == "axis":
+        check(model, {"x": normal(2, 7)})
+
+
+def test_compress_by_a_known_condition() -> None:
+    nodes = [
+        helper.make_node("Compress", ["x", "kept"], ["part"], axis=1),
+        helper.make_node("Add", ["part", "w"], ["y"]),
+    ]
+    weights = {"kept": np.array([True, False, True]), "w": normal(2)}
+    check(make_model(nodes, {"x": (FLOAT, ["n", 3])}, {"y": FLOAT}, weights), {"x": normal(4, 3)})

@@ -340,3 +340,36 @@ def test_trees_that_are_wrong_are_refused() -> None:
         model = gex.onnx.loads(model_of([node], {"x": (FLOAT, ["n", 2])}, outputs))
         with pytest.raises(gex.Error, match=word):
             model.run([np.zeros((1, 2), np.float32)])
+
+
+@pytest.mark.parametrize("weight", [-0.45, 0.3, 0.7])
+@pytest.mark.parametrize("scored", [0, 1])
+@pytest.mark.parametrize("transform", ["NONE", "LOGISTIC"])
+def test_two_classes_of_which_trees_score_one(weight: float, scored: int, transform: str) -> None:
+    node = helper.make_node(
+        "TreeEnsembleClassifier",
+        ["x"],
+        ["label", "scores"],
+        domain=ML,
+        nodes_treeids=[0],
+        nodes_nodeids=[0],
+        nodes_featureids=[0],
+        nodes_values=[0.0],
+        nodes_modes=["LEAF"],
+        nodes_truenodeids=[0],
+        nodes_falsenodeids=[0],
+        class_treeids=[0],
+        class_nodeids=[0],
+        class_ids=[scored],
+        class_weights=[weight],
+        post_transform=transform,
+        classlabels_int64s=[4, 7],
+    )
+    outputs = [
+        helper.make_tensor_value_info("label", INT64, None),
+        helper.make_tensor_value_info("scores", FLOAT, None),
+    ]
+    x = np.zeros((2, 1), np.float32)
+    ours, theirs = both([node], {"x": (FLOAT, ["n", 1])}, outputs, {"x": x})
+    assert ours[0].tolist() == theirs[0].tolist()
+    np.testing.assert_allclose(ours[1], theirs[1], rtol=1e-6)

@@ -113,22 +113,22 @@ def test_qlinear_matmul(zero: int, per_column: bool) -> None:
     off_by_at_most_one(ours, theirs)
 
 
-@pytest.mark.parametrize("group", [1, 4])
+@pytest.mark.parametrize("group", [1, 4, 8])
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8])
 def test_qlinear_conv(group: int, dtype: Any, tmp_path: pathlib.Path) -> None:
     weights = {
         "sx": scalar(0.02),
         "zx": scalar(17, dtype),
-        "w": byte_array(np.int8, 20, 8 // group, 3, 3),
-        "sw": rng.uniform(0.001, 0.002, 20).astype(np.float32),
-        "zw": np.zeros(20, np.int8),
+        "w": byte_array(np.int8, 24, 8 // group, 3, 3),
+        "sw": rng.uniform(0.001, 0.002, 24).astype(np.float32),
+        "zw": np.zeros(24, np.int8),
         "sy": scalar(0.05),
         "zy": scalar(3, dtype),
-        "bias": rng.integers(-500, 500, 20, dtype=np.int32),
+        "bias": rng.integers(-500, 500, 24, dtype=np.int32),
     }
     names = ["x", "sx", "zx", "w", "sw", "zw", "sy", "zy", "bias"]
     elem = TensorProto.INT8 if dtype == np.int8 else TensorProto.UINT8
-    attributes = {"pads": [1, 1, 1, 1], "strides": [2, 1], "group": group}
+    attributes = {"pads": [1, 0, 1, 2], "strides": [2, 1], "group": group}
     model = model_of(
         [helper.make_node("QLinearConv", names, ["y"], **attributes)],
         {"x": (elem, [2, 8, 15, 13])},
@@ -137,7 +137,32 @@ def test_qlinear_conv(group: int, dtype: Any, tmp_path: pathlib.Path) -> None:
     )
     (ours,), (theirs,) = both(model, {"x": byte_array(dtype, 2, 8, 15, 13)})
     off_by_at_most_one(ours, theirs)
-    assert integer_launches(model, tmp_path) == (1 if group == 1 else 0)
+    assert integer_launches(model, tmp_path) == 1
+
+
+@pytest.mark.parametrize("group", [1, 8])
+@pytest.mark.parametrize("pads", [[0, 0, 0, 0], [1, 2, 0, 1]])
+@pytest.mark.parametrize("zero", [0, 113])
+def test_dynamically_quantised_convolution(
+    group: int, pads: list[int], zero: int, tmp_path: pathlib.Path
+) -> None:
+    """The zero point of the image is computed."""
+    weights = {"w": byte_array(np.uint8, 16, 8 // group, 3, 3), "zw": scalar(zero, np.uint8)}
+    names = ["q", "w", "z", "zw"]
+    model = model_of(
+        [
+            helper.make_node("DynamicQuantizeLinear", ["x"], ["q", "s", "z"]),
+            helper.make_node("ConvInteger", names, ["y"], pads=pads, group=group),
+        ],
+        {"x": (TensorProto.FLOAT, ["n", 8, "h", "w_"])},
+        {"y": TensorProto.INT32},
+        weights,
+    )
+    inputs = {"x": rng.standard_normal((2, 8, 9, 11)).astype(np.float32)}
+    (ours,), (theirs,) = both(model, inputs)
+    np.testing.assert_array_equal(ours, theirs)
+    # A zero point of the weights needs the sums of the windows.
+    assert integer_launches(model, tmp_path) == (1 if zero == 0 else 2)
 
 
 def test_conv_integer_1d() -> None:
@@ -206,6 +231,40 @@ def test_qdq_network(tmp_path: pathlib.Path) -> None:
         model, {"image": rng.standard_normal((2, 3, 12, 10)).astype(np.float32)}
     )
     np.testing.assert_allclose(ours, theirs, atol=0.03 * 0.004 * 128 * 2)
+    assert integer_launches(model, tmp_path) == 3
+
+
+def test_qdq_inverted_residual(tmp_path: pathlib.Path) -> None:
+    """A block of a mobile network; its depthwise convolution has steps of 2 and uneven pads."""
+    weights: dict[str, np.ndarray] = {}
+    nodes = [*qdq("x", "image", 0.02, 128, weights)]
+    source = "x"
+    shapes = {"widen": (36, 6, 1, 1), "deep": (36, 1, 3, 3), "narrow": (6, 36, 1, 1)}
+    for name, shape in shapes.items():
+        weights |= {
+            f"{name}_q": byte_array(np.int8, *shape),
+            f"{name}_s": rng.uniform(0.002, 0.004, shape[0]).astype(np.float32),
+            f"{name}_z": np.zeros(shape[0], np.int8),
+            f"{name}_b": rng.standard_normal(shape[0]).astype(np.float32),
+        }
+        names = [f"{name}_q", f"{name}_s", f"{name}_z"]
+        nodes.append(helper.make_node("DequantizeLinear", names, [f"{name}_w"], axis=0))
+        attributes = (
+            {"group": 36, "pads": [0, 0, 1, 1], "strides": [2, 2]} if name == "deep" else {}
+        )
+        inputs = [source, f"{name}_w", f"{name}_b"]
+        nodes.append(helper.make_node("Conv", inputs, [f"{name}_c"], **attributes))
+        nodes.append(helper.make_node("Clip", [f"{name}_c", "zero", "six"], [f"{name}_r"]))
+        nodes += qdq(f"{name}_y", f"{name}_r", 6 / 255, 0, weights)
+        source = f"{name}_y"
+    weights |= {"zero": scalar(0), "six": scalar(6)}
+    image = (TensorProto.FLOAT, ["n", 6, 13, 18])
+    model = model_of(nodes, {"image": image}, {source: TensorProto.FLOAT}, weights)
+    inputs = {"image": rng.standard_normal((2, 6, 13, 18)).astype(np.float32)}
+    (ours,), (theirs,) = both(model, inputs)
+    # Numbers between two steps may be rounded either way, in each of the layers.
+    np.testing.assert_allclose(ours, theirs, atol=3.1 * 6 / 255)
+    assert np.count_nonzero(ours != theirs) <= ours.size // 50
     assert integer_launches(model, tmp_path) == 3
 
 

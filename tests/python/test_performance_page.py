@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -47,6 +48,10 @@ def test_every_figure_says_where_it_comes_from() -> None:
         for row in entry["rows"]:
             assert all(row[f] for f in ("date", "commit", "machine", "command")), (key, row)
             assert row["values"] and set(row["values"]) <= set(entry["columns"]), (key, row)
+            measured_by = re.search(r"(bench|tests/gpu|build/tests)/\w+(\.py)?", row["command"])
+            assert measured_by, (key, row["command"], "is not a command of this project")
+            program = measured_by.group()
+            assert program.startswith("build/") or (ROOT / program).is_file(), (key, program)
     plots = {path.stem for path in (DOCS / "plots").glob("*.png")}
     assert plots == set(results["subjects"])
 

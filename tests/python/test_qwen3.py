@@ -10,7 +10,6 @@ import pytest
 import torch
 
 import gex
-from conftest import needs_regions
 
 transformers = pytest.importorskip("transformers")
 
@@ -64,7 +63,6 @@ def test_growing_sequence_has_eagers_tokens_in_one_compile() -> None:
     assert max(seconds[1:]) < 0.1 * seconds[0]
 
 
-@needs_regions
 @pytest.mark.parametrize("dynamic", [False, True])
 @torch.no_grad()
 def test_regions_give_eagers_logits_at_every_length(dynamic: bool) -> None:

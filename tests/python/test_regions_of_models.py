@@ -9,10 +9,10 @@ import torch
 from torch import nn
 
 import gex
-from conftest import assert_same, last_report, needs_regions
+from conftest import assert_same, last_report
+from gex.compat.dynamo_regions import REUSES_TRACES
 from gex.nested_regions.automatic import MANY
 
-pytestmark = needs_regions
 transformers = pytest.importorskip("transformers")
 
 WIDTH = 16
@@ -59,7 +59,8 @@ def test_a_growing_cache() -> None:
             want = model(ids, past_key_values=caches[1])
             assert_same(got.logits, want.logits, 1e-4)
             assert_same(tensors_of(caches[0]), tensors_of(caches[1]), 1e-4)
-        assert list(last_report().regions.values()) == [3]
+        assert sum(last_report().regions.values()) == 3
+        assert len(last_report().regions) == 1 or not REUSES_TRACES
     assert found.reasons == {}
     assert vars(caches[0].layers[1]).keys() == vars(caches[1].layers[1]).keys()
     assert caches[0].get_seq_length() == 8
@@ -97,7 +98,7 @@ def test_a_cache_of_another_class_is_left_alone() -> None:
         got = compiled(ids_of(5), past_key_values=Doubles(config=model.config))
     want = model(ids_of(5), past_key_values=Doubles(config=model.config))
     assert_same(got.logits, want.logits, 1e-4)
-    assert list(found.reasons) == ["Qwen3DecoderLayer"]
+    assert list(found.reasons) == ["Qwen3DecoderLayer"] or not REUSES_TRACES
 
 
 class Indexed(nn.Module):

@@ -109,6 +109,28 @@ def test_neighbours_that_did_not_fuse_are_named_with_the_reason(graph: pathlib.P
         assert -1 <= pair["node"] < len(fused["nodes"])
 
 
+def test_a_model_file_is_reported_without_its_graph(graph: pathlib.Path) -> None:
+    file, path = graph.with_suffix(".gexe"), graph.with_suffix(".json")
+    assert command("compile", graph, "-o", file).returncode == 0
+    for options in ([], ["--trust"]):
+        done = command("report", file, "--dim=s0=50", "--calls=2", "-o", path, *options)
+        assert done.returncode == 0, done.stderr
+        model = json.loads(path.read_text())
+        assert [name for name, _ in model["first_call"]] == ["model", "session", "run"]
+        (only,) = model["graphs"]
+        assert only["nodes"] == [] and only["passes"] == []
+        assert only["generator"].startswith("machine code" if options else "llvm")
+        check_links(only)
+        check_timeline(only)
+        kinds = {only["units"][s["unit"]]["kind"] for s in only["steps"] if s["unit"] >= 0}
+        assert kinds == {"loop", "contraction"}
+        assert any(len(s.get("candidates", [])) > 1 for s in only["steps"])
+    trace = graph.with_suffix(".trace.json")
+    assert command("profile", file, "--dim=s0=50", "-o", trace).returncode == 0
+    names = {event["name"] for event in json.loads(trace.read_text())["traceEvents"]}
+    assert {s["name"] for s in only["steps"] if s["kind"] == "launch"} <= names
+
+
 def test_a_page_needs_nothing_from_outside(graph: pathlib.Path, tmp_path: pathlib.Path) -> None:
     page = tmp_path / "page.html"
     done = command("report", graph, "--dim=s0=4", "-o", page)
@@ -141,6 +163,8 @@ def test_two_reports_are_compared_and_pages_are_read_too(
         (["in.gex", "in.gex"], "takes one file"),
         (["in.gex", "--calls=0"], "--calls is at least 1"),
         (["in.gex"], "s0"),
+        (["in.gex", "--dim=s0=4", "-o", "report.pdf"], "a page (.html) or its data (.json)"),
+        (["--compare", "in.gex", "in.gex", "-o", "both.json"], "a comparison is a page"),
     ],
 )
 def test_mistakes_are_named(graph: pathlib.Path, words: list[str], message: str) -> None:
@@ -184,12 +208,12 @@ def test_launches_of_a_gpu_are_on_streams_and_have_limits(
     assert device["name"] and min(device["gflops"], device["bandwidth"]) > 0
     steps: dict[int, set[int]] = {}
     of_host = set()
-    for step, lane, begin, end in only["timeline"]["events"]:
+    for step, track, begin, end in only["timeline"]["events"]:
         assert 0 <= begin <= end <= only["timeline"]["ns"]
-        if lane < 0:
+        if track < 0:
             of_host.add(step)
         else:
-            steps.setdefault(lane, set()).add(step)
+            steps.setdefault(track, set()).add(step)
     assert of_host == {-2, -3}  # the host enqueues, and waits
     assert set(steps) == {0, 1} and len(steps[0] | steps[1]) == len(only["steps"])
     assert all(step["least"] > 0 for step in only["steps"])
@@ -211,6 +235,103 @@ def test_gex_dump_writes_every_stage_of_each_graph_in_spite_of_the_cache(
         )
         names = {path.name for path in (tmp_path / folder / "main_0").iterdir()}
         assert {"before_passes.gex", "graph.gex", "kernels.txt", "program.txt"} <= names
+        assert {"before_passes.dot", "graph.dot", "kernels.dot", "program.dot"} <= names
+        assert 'op_type: "matmul"' in (tmp_path / folder / "main_0" / "graph.pbtxt").read_text()
+
+
+def dot(text: str) -> tuple[dict[str, str], set[tuple[str, str]]]:
+    """Labels by name, and edges."""
+    assert text.startswith("digraph ") and text.endswith("}\n")
+    assert text.count("{") == text.count("}")
+    labels = dict(re.findall(r'^ *(\w+) \[.*label="(.*)"\];$', text, re.M))
+    edges = set(re.findall(r"^  (\w+) -> (\w+);$", text, re.M))
+    assert {name for edge in edges for name in edge} <= set(labels)
+    return labels, edges
+
+
+def test_each_level_is_drawn_by_graphviz(graph: pathlib.Path) -> None:
+    drawn = {}
+    for level in ("graph", "kernels", "program"):
+        done = command("dump", graph, "--level", level, "--dot")
+        assert done.returncode == 0, done.stderr
+        drawn[level] = dot(done.stdout)
+    labels, edges = drawn["graph"]
+    by_label = {label: name for name, label in labels.items()}
+    assert (by_label["%x\\nf32[s0, 64]"], by_label["matmul\\nf32[s0, 32]"]) in edges
+    labels, edges = drawn["kernels"]
+    by_label = {label: name for name, label in labels.items()}
+    product = next(name for label, name in by_label.items() if label.endswith("contraction"))
+    softmax = next(name for label, name in by_label.items() if "exp" in label)
+    assert edges == {(product, softmax)} and len(labels) == 3
+    labels, edges = drawn["program"]
+    names = [
+        sorted(x.split("\\n")[0] for x in drawn[level][0].values())
+        for level in ("kernels", "program")
+    ]
+    assert names[0] == names[1]
+    assert len(edges) == 1
+
+
+def test_constants_and_views_are_no_kernels_but_connect_them(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "views.gex"
+    path.write_text("""graph main(%x: f32[4, 4]) -> (f32[4]) {
+  %one = constant() {value = f32[](1.0)} : f32[]
+  %y = matmul(%x, %x) : f32[4, 4]
+  %flat = reshape(%y) {shape = [16]} : f32[16]
+  %part = slice(%flat) {starts = [0], sizes = [4], steps = [1]} : f32[4]
+  %s = cumsum(%part) {axis = 0} : f32[4]
+  %z = add(%s, %one) : f32[4]
+  return %z
+}
+""")
+    done = command("dump", path, "--level=kernels", "--dot", "--no-fuse")
+    assert done.returncode == 0, done.stderr
+    labels, edges = dot(done.stdout)
+    assert not any(label.startswith("constant") for label in labels.values())
+    assert len(edges) == len(labels) - 1  # a chain
+
+
+def test_regions_are_clusters_and_names_are_quoted(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "if.gex"
+    path.write_text("""graph "a \\"b\\"" (%c: bool[], %x: f32[4]) -> (f32[4]) {
+  %y = if(%c, %x) regions(
+    graph then(%a: f32[4]) -> (f32[4]) {
+      %0 = neg(%a) : f32[4]
+      return %0
+    },
+    graph else(%a: f32[4]) -> (f32[4]) {
+      return %a
+    }) : f32[4]
+  return %y
+}
+""")
+    done = command("dump", path, "--dot")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith('digraph "a \\"b\\"" {')
+    cluster = done.stdout.split("subgraph cluster_")[1].split("}")[0]
+    assert "neg" in cluster
+    program = command("dump", path, "--level=program", "--dot").stdout
+    assert program.count("subgraph cluster_") == 2
+    dot(program)
+
+
+def test_all_levels_are_dumped_as_json(graph: pathlib.Path) -> None:
+    model = json.loads(command("dump", graph, "--json").stdout)
+    check_links(model)
+    assert "timeline" not in model and model["sizes"] == {}
+    assert {node["op"] for node in model["nodes"]} >= {"matmul"}
+
+
+def test_a_compiled_function_is_drawn() -> None:
+    torch._dynamo.reset()
+    compiled = torch.compile(lambda x: torch.softmax(x @ x, 1), backend="gex")
+    compiled(torch.ones(4, 4))
+    runner = gex.reports()[-1].runner
+    assert runner is not None
+    assert any(label.startswith("matmul") for label in dot(runner.graphviz())[0].values())
+    assert dot(runner.graphviz("kernels"))[1]
+    with pytest.raises(gex.UserError, match="unknown level 'kernel'"):
+        runner.graphviz("kernel")
 
 
 class Model(torch.nn.Module):
@@ -249,7 +370,7 @@ def test_a_compiled_function_is_reported_with_and_without_arguments() -> None:
     report = gex.report(compiled, x)
     assert "timeline" in report.model["graphs"][0]
     assert report._repr_html_().startswith("<iframe srcdoc=")
-    assert "1 graphs" in str(report)
+    assert str(report).startswith("report of 1 graph;")
     again = gex.report(compiled).model["graphs"]
     assert len(again) == 1 and "timeline" not in again[0]
 
@@ -281,6 +402,15 @@ def test_an_error_in_the_block_is_passed_on_and_ends_the_trace(tmp_path: pathlib
     assert not any(keeper.has(r.runner) for r in gex.reports() if r.runner is not None)
 
 
+def test_a_report_that_can_not_be_written_is_refused_before_the_calls(
+    tmp_path: pathlib.Path,
+) -> None:
+    with pytest.raises(ValueError, match=r"report\.pdf.*a page"):
+        gex.report(tmp_path / "report.pdf")
+    with pytest.raises(FileNotFoundError, match=r"no folder.*missing"):
+        gex.report(tmp_path / "missing" / "report.html")
+
+
 def test_what_is_neither_a_path_nor_a_function_is_refused() -> None:
     with pytest.raises(TypeError, match="path of a page or a compiled function"):
         gex.report(3)
@@ -306,3 +436,24 @@ def test_a_benchmark_shows_what_a_commit_changed(
     begin = (tmp_path / "mlp.html").read_text().split('type="application/json">')[1]
     old, new = json.loads(begin.split("</script>")[0])
     assert (old["title"], new["title"].split()[0]) == (str(graph), "mlp")
+
+
+def test_candidates_of_products_have_times_without_autotune(graph: pathlib.Path) -> None:
+    (shown,) = written(graph)["graphs"]
+    assert shown["tuned"] == []
+    (product,) = (step for step in shown["steps"] if "matmul" in step["name"])
+    names = [name for name, _ in product["candidates"]]
+    assert len(names) >= 2 and len(set(names)) == len(names)
+    assert not any(name.startswith("by_rule") for name in names)
+    assert all(microseconds > 0 for _, microseconds in product["candidates"])
+    assert not any("candidates" in step for step in shown["steps"] if step is not product)
+
+
+def test_explain_gives_the_whole_reason_why_neighbours_are_not_fused() -> None:
+    def both_axes(x: torch.Tensor) -> torch.Tensor:
+        return (x * x.sum(1, keepdim=True)).sum(0)
+
+    compiled = torch.compile(both_axes, backend="gex")
+    compiled(torch.randn(8, 16))
+    lines = [line for line in str(gex.explain(compiled)).splitlines() if "not fused x" in line]
+    assert lines == ["  not fused x1: they reduce over different axes of [8, 16]"]

@@ -196,6 +196,11 @@ def changed(**fields: Any) -> dict[str, Any]:
         (changed(shape=[2, 3], data=[1] * 6), "4"),
         (changed(shape=[100, 4], data=[1] * 400), "64"),
         ({"inputs": request_of(X)["inputs"], "outputs": [{"name": "z"}]}, "no output 'z'"),
+        ({"inputs": request_of(X)["inputs"], "outputs": 3}, "not a list"),
+        ({"inputs": request_of(X)["inputs"], "id": 3}, "not a string"),
+        ({"inputs": request_of(X)["inputs"], "parameters": {"timeout": "5"}}, "microseconds"),
+        ({"inputs": request_of(X)["inputs"], "parameters": {"timeout": -1}}, "microseconds"),
+        ({"inputs": request_of(X)["inputs"], "parameters": {"timeout": 2.5}}, "microseconds"),
         (b'{"inputs": ' + b"[" * 200, "deeply"),
         (b"\xff\xfe\x00", "JSON"),
     ],
@@ -430,6 +435,10 @@ def test_mistakes_of_the_command_line(folder: pathlib.Path) -> None:
     assert "No such file" in refused(folder / "missing.gexe")
     assert "two models" in refused(file, file, "--trust")
     assert "--queue is at least 1" in refused(file, "--queue", "0")
+    assert "--port is at most 65535, got 99999" in refused(file, "--port", "99999")
+    assert "--grpc-port is at most 65535" in refused(file, "--grpc-port", "70000")
+    assert "--threads is at most" in refused(file, "--threads", "5000000000")
+    assert "needs a model file or a folder" in refused()
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import pathlib
+import re
 import shutil
 import struct
 import subprocess
@@ -105,7 +106,7 @@ def test_perf_gets_names_code_and_lines_of_kernels(tmp_path: pathlib.Path) -> No
         for of_code in lines.values()
     ]
     (softmax,) = (text for text in texts if "combine max" in text)
-    assert any(line.startswith("v3 = exp") for line in softmax)
+    assert any(re.match(r"v\d+ = exp ", line) for line in softmax)
     assert any(line.startswith("store b1[") for line in softmax)
 
 

@@ -9,10 +9,10 @@ from torch import nn
 import gex
 
 
-def compiled(model: nn.Module, x: torch.Tensor, **keywords) -> tuple[torch.Tensor, dict[str, int]]:
+def compiled(model: nn.Module, *args: torch.Tensor) -> tuple[torch.Tensor, dict[str, int]]:
     with gex.collect() as graphs:
-        function = gex.compile(model, (x,), **keywords)
-        out = function(x)
+        function = gex.compile(model, args)
+        out = function(*args)
     return out, graphs[0].runner.counters
 
 
@@ -75,7 +75,7 @@ def test_sizes_that_vary() -> None:
             torch.testing.assert_close(function(x), model(x), rtol=2e-4, atol=2e-4)
 
 
-def test_groups_dilations_and_weights_that_change_have_other_kernels() -> None:
+def test_groups_and_dilations_have_other_kernels() -> None:
     torch.manual_seed(0)
     for layer in (
         nn.ConvTranspose2d(16, 16, 4, 2, 1, groups=2),
@@ -86,10 +86,36 @@ def test_groups_dilations_and_weights_that_change_have_other_kernels() -> None:
         side = (1, 8, 4, 5, 6) if isinstance(layer, nn.ConvTranspose3d) else (1, 16, 7, 6)
         counters = check(layer, torch.randn(*side))
         assert "pass.select-transposed-convolutions" not in counters
-    layer, x = nn.ConvTranspose2d(16, 16, 4, 2, 1), torch.randn(1, 16, 6, 6)
-    torch.testing.assert_close(
-        torch.compile(layer, backend="gex")(x), layer(x), rtol=2e-4, atol=2e-4
-    )
+
+
+class Product(nn.Module):
+    def forward(self, x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+        return nn.functional.conv_transpose2d(x, weight, stride=2, padding=1)
+
+
+@pytest.mark.parametrize("size", [3, 4])
+@pytest.mark.parametrize("channels, side, selected", [(16, 6, 1), (20, 23, 1), (140, 4, 0)])
+def test_weights_that_change_are_packed_for_large_images(
+    size: int, channels: int, side: int, selected: int
+) -> None:
+    torch.manual_seed(0)
+    args = (torch.randn(3, channels, side, side + 1), torch.randn(channels, 40, size, size))
+    with torch.no_grad():
+        got, counters = compiled(Product(), *args)
+    torch.testing.assert_close(got, Product()(*args), rtol=2e-4, atol=2e-4)
+    assert counters.get("pass.select-transposed-convolutions", 0) == selected
+
+
+def test_gradients_of_steps() -> None:
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Conv2d(3, 24, 3, 2, 1), nn.ReLU(), nn.Conv2d(24, 40, 3, 2, 1))
+    x = torch.randn(2, 3, 32, 36)
+    net(x).square().sum().backward()
+    want = [p.grad.clone() for p in net.parameters()]
+    net.zero_grad()
+    torch.compile(net, backend="gex")(x).square().sum().backward()
+    for p, gradient in zip(net.parameters(), want):
+        torch.testing.assert_close(p.grad, gradient, rtol=2e-4, atol=2e-3)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])

@@ -3,6 +3,7 @@ nothing."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -30,6 +31,7 @@ CASES: dict[str, Fn] = {
     "index_fill": lambda x, i: x.index_fill(0, i, 9.0),
     "index_reduce": lambda x, i: x.index_reduce(0, i, torch.ones(3, 3), "amax"),
     "embedding_bag": lambda x, i: F.embedding_bag(i[None], x, mode="sum"),
+    "take": lambda x, i: x.t()[1].take(i),
     "computed": lambda x, i: x[i * 2 - i],
     "cross_entropy": lambda x, i: F.cross_entropy(x.t(), i),
 }
@@ -50,6 +52,107 @@ def test_an_index_out_of_range_raises(compiling: Compile, case: str, dynamic: bo
     assert isinstance(error.value, IndexError)
     assert isinstance(error.value, RuntimeError)
     assert_same(compiled(x, good), fn(x, good))  # goes on
+    assert last_report().calls == []
+
+
+@pytest.mark.parametrize("name", ["max", "min", "mode", "median", "kthvalue", "argmax"])
+@pytest.mark.parametrize("rows", [0, 3])
+def test_an_empty_axis_has_no_extremum(compiling: Compile, name: str, rows: int) -> None:
+    def extremum(x: torch.Tensor) -> Any:
+        return x.kthvalue(1, 1) if name == "kthvalue" else getattr(x, name)(1)
+
+    for fn in (extremum, compiling(extremum)):
+        with pytest.raises((IndexError, RuntimeError), match="dim"):
+            fn(torch.empty(rows, 0))
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_the_sizes_of_data_decide_about_an_empty_axis(compiling: Compile, whole: bool) -> None:
+    compiled = compiling(lambda x, mask: x[mask].min() if whole else x[mask].min(0).values)
+    x = torch.randn(4, 2)
+    assert_same(compiled(x, x[:, 0] > -9), x.min() if whole else x.min(0).values)
+    for empty in (x, torch.empty(4, 0)):
+        with pytest.raises((IndexError, RuntimeError), match="dim"):
+            compiled(empty, torch.zeros(4, dtype=torch.bool))
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_positions_among_all_elements(compiling: Compile, dynamic: bool) -> None:
+    def fn(x: torch.Tensor, i: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        source = torch.arange(1.0, 4.0)
+        return x.take(i[None]), x.put(i, source), x.put(i, source, accumulate=True)
+
+    compiled, x = compiling(fn, dynamic=dynamic), torch.randn(3, 4).t()
+    for good in ([11, 0, -12], [5, 6, -1]):
+        assert_same(compiled(x, torch.tensor(good)), fn(x, torch.tensor(good)))
+    for bad in ([12, 0, 1], [-13, 0, 1]):
+        with pytest.raises(gex.IndexOutOfRange, match="has 12 elements"):
+            compiled(x, torch.tensor(bad))
+    assert last_report().calls == []
+
+
+def unpooled(x: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
+    return F.max_unpool2d(x.view(1, 1, 2, 2), places.view(1, 1, 2, 2), 2)
+
+
+def put_where(x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    return x.masked_scatter(mask, torch.ones(4))
+
+
+def bags(x: torch.Tensor, starts: torch.Tensor) -> torch.Tensor:
+    return F.embedding_bag(torch.tensor([0, 1, 2]), x, starts)
+
+
+# The function, its first argument, good second arguments, bad ones, and the error.
+VALUES: dict[str, tuple[Fn, torch.Tensor, list[Any], list[Any], str]] = {
+    "probabilities": (
+        lambda y, p: F.binary_cross_entropy(p, y),
+        torch.tensor([0.0, 1.0, 0.5]),
+        [[0.0, 1.0, 0.5]],
+        [[0.0, 1.5, 0.5], [-0.5, 1.0, 0.5], [0.0, math.nan, 0.5]],
+        "all elements of input should be between 0 and 1",
+    ),
+    "targets": (
+        F.binary_cross_entropy,
+        torch.tensor([0.0, 1.0, 0.5]),
+        [[0.0, 1.0, 0.5]],
+        [[0.0, 1.5, 0.5], [-0.5, 1.0, 0.5]],
+        "all elements of target should be between 0 and 1",
+    ),
+    "places of maxima": (
+        unpooled,
+        torch.randn(4),
+        [[0, 3, 8, 15]],
+        [[0, 3, 8, 16], [0, 3, 8, -1]],
+        "has 16 elements",
+    ),
+    "trues of a mask": (
+        put_where,
+        torch.randn(3, 2),
+        [[[True, True], [True, False], [False, True]]],
+        [[True, True], [[True, True], [True, True], [True, False]]],
+        "the source only 4",
+    ),
+    "starts of bags": (
+        bags,
+        torch.randn(4, 3),
+        [[0, 2], [0, 3]],
+        [[1, 2], [0, 4]],
+        "must begin with 0 and end within the 3 indices",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", VALUES)
+def test_values_that_eager_mode_rejects(compiling: Compile, case: str) -> None:
+    fn, x, good, bad, error = VALUES[case]
+    for value in good:
+        assert_same(compiling(fn)(x, torch.tensor(value)), fn(x, torch.tensor(value)))
+    for value in bad:
+        with pytest.raises(RuntimeError):
+            fn(x, torch.tensor(value))
+        with pytest.raises(RuntimeError, match=error):
+            compiling(fn)(x, torch.tensor(value))
     assert last_report().calls == []
 
 
@@ -115,6 +218,57 @@ def test_integer_division_by_zero_raises(compiling: Compile, fn: Fn) -> None:
             run(a, torch.tensor([2, 0, 4]))
     got, want = compiled(a.float(), b * 0), fn(a.float(), b * 0)
     torch.testing.assert_close(got, want, equal_nan=True)
+
+
+@pytest.mark.parametrize(
+    "fn",
+    [
+        lambda a, n: a // n,
+        lambda a, n: a % n,
+        lambda a, n: torch.div(a, n, rounding_mode="trunc"),
+        lambda a, n: torch.fmod(a, n),
+        lambda a, n: a.clone().floor_divide_(n),
+        lambda a, n: (a > 0) % n,
+    ],
+)
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_integer_division_by_the_number_zero_raises(
+    compiling: Compile, fn: Any, dynamic: bool
+) -> None:
+    def by_number(a: torch.Tensor) -> torch.Tensor:
+        return fn(a, 0)
+
+    def by_size(a: torch.Tensor) -> torch.Tensor:
+        return fn(a, a.shape[0] - 4)
+
+    for divide, sizes in ((by_number, (3,)), (by_size, (7, 4))):
+        compiled = compiling(divide, dynamic=dynamic)
+        for size in sizes:
+            a = torch.arange(size) - 2
+            if size == 7:
+                assert_same(compiled(a), divide(a))
+                continue
+            for run in (divide, compiled):
+                with pytest.raises(RuntimeError, match="ZeroDivisionError"):
+                    run(a)
+
+
+def test_an_integer_has_no_negative_power(compiling: Compile) -> None:
+    x = torch.tensor([1, 2, 3])
+    for run in (lambda x: x.pow(-1), compiling(lambda x: x.pow(-1))):
+        with pytest.raises(RuntimeError, match="negative integer powers"):
+            run(x)
+    assert_same(compiling(lambda x: x.pow(2))(x), x.pow(2))
+
+
+def test_nothing_is_divided_by_zero(compiling: Compile) -> None:
+    def fn(a: torch.Tensor) -> torch.Tensor:
+        return a % 0
+
+    compiled = compiling(fn, dynamic=True)
+    for rows, columns in ((0, 3), (2, 0)):
+        a = torch.zeros(rows, columns, dtype=torch.int32)
+        assert_same(compiled(a), fn(a))
 
 
 SAFE: dict[str, Callable[[torch.Tensor], Any]] = {

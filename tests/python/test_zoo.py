@@ -22,30 +22,30 @@ TORCH = tuple(int(part) for part in torch.__version__.split(".")[:2])
 # Set by `make test-all`: a run that was interrupted goes on where it stopped.
 RESUME = os.environ.get("GEX_ZOO_RESUME") == "1"
 RUNS = [
-    pytest.param(name, way, id=f"{name}-{way}")
+    pytest.param(name, mode, id=f"{name}-{mode}")
     for name, model in MODELS.items()
-    for way in harness.ways(model)
-    if way not in model.cannot
+    for mode in harness.modes(model)
+    if mode not in model.cannot
 ]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "way"), RUNS)
-def test_model(name: str, way: str) -> None:
+@pytest.mark.parametrize(("name", "mode"), RUNS)
+def test_model(name: str, mode: str) -> None:
     model = MODELS[name]
-    before = records.passed_before(name, model, way) if RESUME else None
+    before = records.passed_before(name, model, mode) if RESUME else None
     if before is not None:
-        pytest.skip(f"{name} {way}: passed with this very build at {before.when} ({records.FILE})")
-    record = records.run(name, model, way)
-    if not record.passed and TORCH < (2, 13) and _fails_without_gex(model, way, record.failure):
+        pytest.skip(f"{name} {mode}: passed with this very build at {before.when} ({records.FILE})")
+    record = records.run(name, model, mode)
+    if not record.passed and TORCH < (2, 13) and _fails_without_gex(model, mode, record.failure):
         pytest.skip(f"PyTorch {torch.__version__} alone: {record.failure}")
     assert record.passed, record.failure
 
 
-def _fails_without_gex(model: Model, way: str, failure: str) -> bool:
+def _fails_without_gex(model: Model, mode: str, failure: str) -> bool:
     """Newer libraries may do more than these; then PyTorch alone fails in the same way."""
     try:
-        harness.ways(model)[way](model, backend="aot_eager")
+        harness.modes(model)[mode](model, backend="aot_eager")
     except Exception as problem:  # of whatever kind gex met
         return records.failure_text(problem) == failure
     return False
@@ -77,25 +77,25 @@ def test_model_with_breaks_is_no_single_graph_for_dynamo_either(name: str) -> No
 
 
 IMPOSSIBLE = [
-    pytest.param(name, way, id=f"{name}-{way}")
+    pytest.param(name, mode, id=f"{name}-{mode}")
     for name, model in MODELS.items()
-    for way in model.cannot
+    for mode in model.cannot
 ]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "way"), IMPOSSIBLE)
-def test_excluded_models_fail_without_gex_too(name: str, way: str) -> None:
+@pytest.mark.parametrize(("name", "mode"), IMPOSSIBLE)
+def test_excluded_models_fail_without_gex_too(name: str, mode: str) -> None:
     model = MODELS[name]
     with pytest.raises((AssertionError, LookupError, RuntimeError, TypeError, ValueError)):
-        harness.ways(model)[way](model, backend="aot_eager")
+        harness.modes(model)[mode](model, backend="aot_eager")
 
 
 def test_the_zoo_covers_what_it_should() -> None:
     assert len(MODELS) == sum(len(family) for family in FAMILIES.values()) >= 60
     assert 3 * sum(model.backward for model in MODELS.values()) >= len(MODELS)
     assert all(MODELS[name].inputs(2) for name in MODELS)
-    assert all(set(model.cannot) <= set(harness.ways(model)) for model in MODELS.values())
+    assert all(set(model.cannot) <= set(harness.modes(model)) for model in MODELS.values())
 
 
 def test_only_runs_that_passed_with_the_same_build_and_model_are_left_out(
@@ -110,7 +110,7 @@ def test_only_runs_that_passed_with_the_same_build_and_model_are_left_out(
         return outcome
 
     monkeypatch.setattr(records, "FILE", tmp_path / "records" / "zoo.jsonl")
-    monkeypatch.setattr(harness, "ways", lambda model: {"static": next_outcome})
+    monkeypatch.setattr(harness, "modes", lambda model: {"static": next_outcome})
     model = MODELS["llama"]
     assert records.passed_before("llama", model, "static") is None
     assert records.run("llama", model, "static").passed

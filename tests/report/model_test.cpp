@@ -8,8 +8,8 @@
 #include "base/error.hpp"
 #include "cache/store.hpp"
 #include "compile/execute.hpp"
+#include "compile/graph_lines.hpp"
 #include "report/chrome_trace.hpp"
-#include "report/graph_lines.hpp"
 #include "report/page.hpp"
 
 namespace gex::report {

@@ -61,109 +61,124 @@ kernel softmax(x: in f32[rows, cols], y: out f32[rows, cols]) grid(i < rows) {
 })";
 
 // y = softmax(x * 0.5 + 1) @ w + elementwise, w a constant or an input.
-std::shared_ptr<program::Executable> make_program(const std::vector<float>& weights,
-                                                  bool weights_are_input) {
-  using program::BufferDesc;
-  auto p = std::make_shared<program::Program>();
-  p->name = "three_kernels";
-  const Dim rows = Dim::symbol("s0", {1, 4096});
-  p->symbols = {rows};
-  const auto buffer = [&](const char* name, BufferDesc::Kind kind, std::vector<Dim> shape,
-                          int slot = -1) {
-    BufferDesc desc;
+class ThreeKernels {
+ public:
+  ThreeKernels(const std::vector<float>& weights, bool weights_are_input) {
+    program_->name = "three_kernels";
+    program_->symbols = {rows_};
+    const int x = buffer("x", Kind::input, {rows_, kIn}, 0);
+    const int w = buffer("w", weights_are_input ? Kind::input : Kind::constant, {kIn, kOut},
+                         weights_are_input ? 1 : -1);
+    const int scaled = buffer("scaled", Kind::temp, {rows_, kIn});
+    const int soft = buffer("soft", Kind::temp, {rows_, kIn});
+    const int multiplied = buffer("multiplied", Kind::temp, {rows_, kOut});
+    const int y = buffer("y", Kind::output, {rows_, kOut}, 0);
+    input("x", {rows_, kIn}, x);
+    if (weights_are_input)
+      input("w", {kIn, kOut}, w);
+    else
+      program_->buffers[static_cast<std::size_t>(w)].data =
+          std::make_shared<HostTensor>(HostTensor::of({kIn, kOut}, weights));
+    output("y", {rows_, kOut}, y);
+    add_kernel(kScale, x, scaled, kIn);
+    add_kernel(kSoftmax, scaled, soft, kIn);
+    add_matmul(soft, w, multiplied);
+    add_kernel(kScale, multiplied, y, kOut);
+    segment_.name = "main";
+    program_->segments.push_back(std::move(segment_));
+    program_->main = {0};
+  }
+
+  std::shared_ptr<program::Executable> compiled() {
+    auto executable = std::make_shared<program::Executable>();
+    const auto cubins =
+        backend::cuda::compile_cubins(sources_, backend::find_target("cuda").architecture, nullptr);
+    for (std::size_t k = 0; k < sources_.size(); ++k)
+      executable->device_codes.push_back(
+          program_->codes[k].problem.empty()
+              ? program::DeviceCode{cubins[k], program_->codes[k].name}
+              : program::DeviceCode{});
+    executable->program = std::move(program_);
+    return executable;
+  }
+
+ private:
+  using Kind = program::BufferDesc::Kind;
+
+  int buffer(const char* name, Kind kind, std::vector<Dim> shape, int slot = -1) {
+    program::BufferDesc desc;
     desc.name = name;
     desc.kind = kind;
     desc.bytes = product(shape) * Dim(4);
     desc.shape = std::move(shape);
     desc.slot = slot;
-    p->buffers.push_back(desc);
-    return static_cast<int>(p->buffers.size()) - 1;
-  };
-  const int x = buffer("x", BufferDesc::Kind::input, {rows, kIn}, 0);
-  const int w =
-      buffer("w", weights_are_input ? BufferDesc::Kind::input : BufferDesc::Kind::constant,
-             {kIn, kOut}, weights_are_input ? 1 : -1);
-  const int scaled = buffer("scaled", BufferDesc::Kind::temp, {rows, kIn});
-  const int soft = buffer("soft", BufferDesc::Kind::temp, {rows, kIn});
-  const int multiplied = buffer("multiplied", BufferDesc::Kind::temp, {rows, kOut});
-  const int y = buffer("y", BufferDesc::Kind::output, {rows, kOut}, 0);
-  const auto input = [&](const char* name, std::vector<Dim> shape, int id) {
+    program_->buffers.push_back(desc);
+    return static_cast<int>(program_->buffers.size()) - 1;
+  }
+  void input(const char* name, std::vector<Dim> shape, int id) {
     program::InputDesc desc;
     desc.name = name;
     desc.shape = std::move(shape);
     desc.buffer = id;
-    p->inputs.push_back(desc);
-  };
-  input("x", {rows, kIn}, x);
-  if (weights_are_input) {
-    input("w", {kIn, kOut}, w);
-  } else {
-    p->buffers[static_cast<std::size_t>(w)].data =
-        std::make_shared<HostTensor>(HostTensor::of({kIn, kOut}, weights));
+    program_->inputs.push_back(desc);
   }
-  program::OutputDesc output;
-  output.name = "y";
-  output.shape = {rows, kOut};
-  output.buffer = y;
-  p->outputs.push_back(output);
-
-  program::Segment segment;
-  std::vector<backend::cuda::Source> sources;  // by code; the library's has none
-  const auto add_kernel_step = [&](const char* text, int from, int to, Dim cols) {
+  void output(const char* name, std::vector<Dim> shape, int id) {
+    program::OutputDesc desc;
+    desc.name = name;
+    desc.shape = std::move(shape);
+    desc.buffer = id;
+    program_->outputs.push_back(desc);
+  }
+  void add(program::Launch launch) {
+    launch.code = static_cast<int>(program_->codes.size()) - 1;
+    program::Step step;
+    step.op = std::move(launch);
+    segment_.steps.push_back(step);
+  }
+  void add_kernel(const char* text, int from, int to, Dim cols) {
     const loop::Kernel kernel = loop::parse_kernel(text);
     const backend::cuda::KernelText made = backend::cuda::emit(kernel);
-    p->codes.push_back({.name = made.name});
-    sources.push_back({made.name, made.source});
+    program_->codes.push_back({.name = made.name});
+    sources_.push_back({made.name, made.source});
     const auto with_sizes = [&](Dim dim) {
       return dim.substitute(
-          [&](Dim symbol) -> std::optional<Dim> { return symbol.name() == "rows" ? rows : cols; });
+          [&](Dim symbol) -> std::optional<Dim> { return symbol.name() == "rows" ? rows_ : cols; });
     };
     program::Launch launch;
     launch.name = kernel.name;
-    launch.code = static_cast<int>(p->codes.size()) - 1;
     launch.buffers = {from, to};
     launch.writes = {false, true};
     for (Dim symbol : kernel.symbols()) launch.dims.push_back(with_sizes(symbol));
     launch.grid = with_sizes(made.grid);
     launch.scratch_bytes = with_sizes(made.shared_bytes);
     launch.block = made.block;
-    program::Step step;
-    step.op = launch;
-    segment.steps.push_back(step);
-  };
-  add_kernel_step(kScale, x, scaled, kIn);
-  add_kernel_step(kSoftmax, scaled, soft, kIn);
-  p->codes.push_back({.name = "matmul",
-                      .problem = problems::print(problems::MatmulProblem{}),
-                      .algorithm = "cublas"});
-  sources.push_back({"matmul", "extern \"C\" __global__ void unused() {}"});
-  program::Launch matmul;
-  matmul.name = "matmul";
-  matmul.code = static_cast<int>(p->codes.size()) - 1;
-  matmul.buffers = {soft, w, multiplied};
-  matmul.writes = {false, false, true};
-  matmul.dims = {1, 1, rows, kOut, kIn};
-  for (const std::int64_t stride :
-       {std::int64_t{0}, std::int64_t{0}, kIn, std::int64_t{1}, std::int64_t{0}, std::int64_t{0},
-        kOut, std::int64_t{1}, std::int64_t{0}, std::int64_t{0}, kOut, std::int64_t{1}})
-    matmul.dims.emplace_back(stride);
-  matmul.grid = 1;
-  program::Step step;
-  step.op = matmul;
-  segment.steps.push_back(step);
-  add_kernel_step(kScale, multiplied, y, kOut);
-  segment.name = "main";
-  p->segments.push_back(segment);
-  p->main = {0};
-  auto executable = std::make_shared<program::Executable>();
-  const auto cubins =
-      backend::cuda::compile_cubins(sources, backend::find_target("cuda").architecture, nullptr);
-  for (std::size_t k = 0; k < sources.size(); ++k)
-    executable->device_codes.push_back(p->codes[k].problem.empty()
-                                           ? program::DeviceCode{cubins[k], p->codes[k].name}
-                                           : program::DeviceCode{});
-  executable->program = std::move(p);
-  return executable;
+    add(std::move(launch));
+  }
+  void add_matmul(int left, int right, int to) {
+    program_->codes.push_back({.name = "matmul",
+                               .problem = problems::print(problems::MatmulProblem{}),
+                               .algorithm = "cublas"});
+    sources_.push_back({"matmul", "extern \"C\" __global__ void unused() {}"});
+    program::Launch launch;
+    launch.name = "matmul";
+    launch.buffers = {left, right, to};
+    launch.writes = {false, false, true};
+    launch.dims = {1, 1, rows_, kOut, kIn};
+    for (const std::int64_t stride : {0L, 0L, kIn, 1L, 0L, 0L, kOut, 1L, 0L, 0L, kOut, 1L})
+      launch.dims.emplace_back(stride);
+    launch.grid = 1;
+    add(std::move(launch));
+  }
+
+  const Dim rows_ = Dim::symbol("s0", {1, 4096});
+  std::shared_ptr<program::Program> program_ = std::make_shared<program::Program>();
+  program::Segment segment_;
+  std::vector<backend::cuda::Source> sources_;  // by code; the library's has none
+};
+
+std::shared_ptr<program::Executable> make_program(const std::vector<float>& weights,
+                                                  bool weights_are_input) {
+  return ThreeKernels(weights, weights_are_input).compiled();
 }
 
 std::vector<float> random_values(std::size_t count, unsigned seed) {
@@ -408,6 +423,25 @@ TEST(CudaProgram, products_whose_columns_vary_have_the_sizes_of_the_call) {
   }
 }
 
+TEST(CudaProgram, launches_of_one_function_with_less_shared_memory_than_those_before) {
+  if (!gpu_is_there()) GTEST_SKIP() << "NO GPU: shared memory was not tested\n";
+  const std::vector<float> w = random_values(kIn * kOut, 12);
+  for (const std::string driver : {"cuda_stream", "cuda_graph"}) {
+    auto executable = make_program(w, false);
+    auto program = std::make_shared<program::Program>(*executable->program);
+    std::vector<program::Step>& steps = program->segments[0].steps;
+    auto &first = std::get<program::Launch>(steps.front().op),
+         &last = std::get<program::Launch>(steps.back().op);
+    first.scratch_bytes = 100 * 1024;
+    last.scratch_bytes = 60 * 1024;
+    last.code = first.code;
+    executable->program = std::move(program);
+    Session session(std::move(executable), {.driver = driver});
+    for (const std::int64_t rows : {40, 41, 90})
+      EXPECT_LE(run_once(session, driver, w, false, rows, 4), 1e-5F) << driver << rows;
+  }
+}
+
 // A Host whose calls go to a stream of the test's.
 class StreamHost : public TestHost {
  public:
@@ -426,7 +460,11 @@ TEST(CudaProgram, a_call_on_a_stream_that_is_captured_becomes_part_of_the_caller
   std::string why_not;
   const nvidia::DriverApi& api = *nvidia::driver_api(why_not);
   const std::vector<float> w = random_values(kIn * kOut, 10);
-  for (const std::string driver : {"cuda_stream", "cuda_graph"}) {
+  constexpr int kGlobal = 0, kOfThread = 1;  // the former is PyTorch's default
+  for (const auto& [driver, mode] : {std::pair<std::string, int>{"cuda_stream", kGlobal},
+                                     {"cuda_graph", kGlobal},
+                                     {"cuda_graph", kOfThread},
+                                     {"cuda_graph", nvidia::kCaptureRelaxed}}) {
     Session session(make_program(w, false), {.driver = driver});
     constexpr std::int64_t kRows = 40;
     for (int i = 0; i < 2; ++i) run_once(session, driver, w, false, kRows, 1);
@@ -434,8 +472,11 @@ TEST(CudaProgram, a_call_on_a_stream_that_is_captured_becomes_part_of_the_caller
     ASSERT_EQ(api.stream_create(&stream, nvidia::kStreamNonBlocking), 0);
     Tensor x = Tensor::f32(driver, {kRows, kIn}, random_values(kRows * kIn, 2));
     StreamHost host(driver, stream);
-    ASSERT_EQ(api.capture_begin(stream, nvidia::kCaptureRelaxed), 0);
+    ASSERT_EQ(api.capture_begin(stream, mode), 0);
     session.run(std::vector<InputArg>{x.arg()}, host);
+    {
+      const Session other(make_program(w, false), {.driver = driver});
+    }  // loaded and freed
     nvidia::Graph graph = nullptr;
     ASSERT_EQ(api.capture_end(stream, &graph), 0);
     nvidia::GraphExec exec = nullptr;

@@ -47,7 +47,7 @@ void add_device_codes(program::Program& program, program::Executable& executable
           name, cuda_source(name, kernels().at(name).body, *launch)};
     }
   }
-  sources.push_back({"copy and fill", backend::cuda::kStepKernels});
+  sources.push_back({"copy and fill", backend::cuda::step_kernels(true)});
   const std::string architecture = backend::find_target("cuda").architecture;
   const auto cubins = backend::cuda::compile_cubins(sources, architecture, nullptr);
   for (std::size_t k = 0; k < program.codes.size(); ++k)

@@ -23,7 +23,8 @@ void fill_with_code(ServedSizes& sizes) {
   for (std::size_t size = 0; size < ServedSizes::kWithOwnCode; ++size) {
     const std::shared_ptr<Served> served = call(sizes, size);
     ASSERT_TRUE(sizes.reserve_own_code(*served));
-    served->code = std::make_shared<const CodeTable>(1);
+    served->code =
+        std::make_shared<const CodeTable>(CodeTable{std::vector<program::Callable>(1), {}});
   }
 }
 

@@ -21,86 +21,98 @@ struct RandomProgram {
 
 // A chain of launches over random earlier values; sizes differ, some results overwrite an operand
 // of the same size in place, some go through a copy.
-RandomProgram random_program(unsigned seed, int launches) {
-  std::mt19937 random(seed);
-  RandomProgram out;
-  std::string buffers, steps;
-  std::vector<int> sizes, buffer_of;
-  std::vector<bool> alive;
-  const auto size_text = [](int size) { return std::to_string(size); };
-  const auto add_buffer = [&](const std::string& kind, int size, const std::string& tail) {
-    const int id = static_cast<int>(std::count(buffers.begin(), buffers.end(), '\n'));
-    buffers += "buffer %" + std::to_string(id) + " \"b\" " + kind + " f32 [" + size_text(size) +
-               "] bytes [" + size_text(size * 4) + "]" + tail + "\n";
+class RandomChain {
+ public:
+  explicit RandomChain(unsigned seed) : random_(seed) {}
+
+  RandomProgram make(int launches) {
+    for (int i = 0; i < 2; ++i) add_input(i);
+    for (int i = 0; i < launches; ++i) add_result();
+    const int last = sizes_.back();
+    const int output = add_buffer("output 0", last, "");
+    steps_ += copy(output, buffer_of_.back(), last);
+    out_.last = out_.values.size() - 1;
+    out_.text = "program \"random\"\n" + inputs_ + "output 0 \"y\" fresh f32 [" + text(last) +
+                "] -> %" + text(output) + "\n" + buffers_ +
+                "code 0 \"triple_and_add\"\nmain 0\nsegment 0 \"main\"\n" + steps_;
+    return std::move(out_);
+  }
+
+ private:
+  static std::string text(int number) { return std::to_string(number); }
+
+  int add_buffer(const std::string& kind, int size, const std::string& tail) {
+    const int id = static_cast<int>(std::count(buffers_.begin(), buffers_.end(), '\n'));
+    buffers_ += "buffer %" + text(id) + " \"b\" " + kind + " f32 [" + text(size) + "] bytes [" +
+                text(size * 4) + "]" + tail + "\n";
     return id;
-  };
-  std::string inputs;
-  for (int i = 0; i < 2; ++i) {
-    const int size = 1 + static_cast<int>(random() % 50);
-    buffer_of.push_back(add_buffer("input " + std::to_string(i), size, ""));
-    inputs += "input " + std::to_string(i) + " \"x\" f32 [" + size_text(size) + "] -> %" +
-              std::to_string(i) + "\n";
-    sizes.push_back(size);
-    alive.push_back(true);
-    out.values.emplace_back(static_cast<std::size_t>(size));
-    for (float& v : out.values.back()) v = static_cast<float>(random() % 7);
   }
-  for (int i = 0; i < launches; ++i) {
-    const auto pick = [&] {
-      // Mostly recent values, sometimes an old one, never one that was overwritten.
-      while (true) {
-        const std::size_t at =
-            random() % 4 == 0
-                ? random() % sizes.size()
-                : sizes.size() - 1 - random() % std::min<std::size_t>(4, sizes.size());
-        if (alive[at]) return at;
-      }
-    };
+  void add_value(std::vector<float> values, int buffer) {
+    sizes_.push_back(static_cast<int>(values.size()));
+    buffer_of_.push_back(buffer);
+    alive_.push_back(true);
+    out_.values.push_back(std::move(values));
+  }
+  void add_input(int i) {
+    const int size = 1 + static_cast<int>(random_() % 50);
+    const int id = add_buffer("input " + text(i), size, "");
+    inputs_ += "input " + text(i) + " \"x\" f32 [" + text(size) + "] -> %" + text(i) + "\n";
+    std::vector<float> values(static_cast<std::size_t>(size));
+    for (float& v : values) v = static_cast<float>(random_() % 7);
+    add_value(std::move(values), id);
+  }
+
+  // Mostly recent values, sometimes an old one, never one that was overwritten.
+  std::size_t pick() {
+    while (true) {
+      const std::size_t at =
+          random_() % 4 == 0
+              ? random_() % sizes_.size()
+              : sizes_.size() - 1 - random_() % std::min<std::size_t>(4, sizes_.size());
+      if (alive_[at]) return at;
+    }
+  }
+  std::string launch(std::size_t a, std::size_t b, int to, int size) const {
+    return "  launch \"triple_and_add\" code 0 read %" + text(buffer_of_[a]) + " read %" +
+           text(buffer_of_[b]) + " write %" + text(to) + " dims [" + text(sizes_[a]) + ", " +
+           text(sizes_[b]) + "] grid [" + text(size) + "]";
+  }
+  static std::string copy(int to, int from, int size) {
+    return "  copy %" + text(to) + " from %" + text(from) + " bytes [" + text(size * 4) + "]\n";
+  }
+  void add_result() {
     const std::size_t a = pick(), b = pick();
-    const bool in_place = random() % 4 == 0 && a != b && a >= 2;
-    const int size = in_place ? sizes[a] : 1 + static_cast<int>(random() % 200);
-    const std::string alias = in_place ? " alias %" + std::to_string(buffer_of[a]) : "";
-    const int id = add_buffer("temp", size, alias);
-    if (random() % 6 == 0 && !in_place) {
+    const bool in_place = random_() % 4 == 0 && a != b && a >= 2;
+    const int size = in_place ? sizes_[a] : 1 + static_cast<int>(random_() % 200);
+    const int id = add_buffer("temp", size, in_place ? " alias %" + text(buffer_of_[a]) : "");
+    if (random_() % 6 == 0 && !in_place) {
       const int through = add_buffer("temp", size, "");
-      steps += "  launch \"triple_and_add\" code 0 read %" + std::to_string(buffer_of[a]) +
-               " read %" + std::to_string(buffer_of[b]) + " write %" + std::to_string(through) +
-               " dims [" + size_text(sizes[a]) + ", " + size_text(sizes[b]) + "] grid [" +
-               size_text(size) + "]\n  copy %" + std::to_string(id) + " from %" +
-               std::to_string(through) + " bytes [" + size_text(size * 4) + "]\n";
+      steps_ += launch(a, b, through, size) + "\n" + copy(id, through, size);
     } else {
-      steps += "  launch \"triple_and_add\" code 0 read %" + std::to_string(buffer_of[a]) +
-               " read %" + std::to_string(buffer_of[b]) + " write %" + std::to_string(id) +
-               " dims [" + size_text(sizes[a]) + ", " + size_text(sizes[b]) + "] grid [" +
-               size_text(size) + "] work [" + (random() % 2 == 0 ? "100000" : "10") + "]\n";
+      steps_ += launch(a, b, id, size) + " work [" + (random_() % 2 == 0 ? "100000" : "10") + "]\n";
     }
+    // Kept small so that every float is exact.
+    const std::vector<float>&x = out_.values[a], &y = out_.values[b];
     std::vector<float> result(static_cast<std::size_t>(size));
-    for (std::size_t p = 0; p < result.size(); ++p) {
-      // Kept small so that every float is exact.
-      result[p] =
-          out.values[a][p % out.values[a].size()] * 3 + out.values[b][p % out.values[b].size()];
-    }
-    if (in_place) alive[a] = false;
-    out.values.push_back(std::move(result));
-    sizes.push_back(size);
-    buffer_of.push_back(id);
-    alive.push_back(true);
+    for (std::size_t p = 0; p < result.size(); ++p)
+      result[p] = x[p % x.size()] * 3 + y[p % y.size()];
+    if (in_place) alive_[a] = false;
+    add_value(std::move(result), id);
   }
-  out.last = out.values.size() - 1;
-  const int output = add_buffer("output 0", sizes.back(), "");
-  steps += "  copy %" + std::to_string(output) + " from %" + std::to_string(buffer_of.back()) +
-           " bytes [" + size_text(sizes.back() * 4) + "]\n";
-  out.text = "program \"random\"\n" + inputs + "output 0 \"y\" fresh f32 [" +
-             size_text(sizes.back()) + "] -> %" + std::to_string(output) + "\n" + buffers +
-             "code 0 \"triple_and_add\"\nmain 0\nsegment 0 \"main\"\n" + steps;
-  return out;
-}
+
+  std::mt19937 random_;
+  RandomProgram out_;
+  std::string inputs_, buffers_, steps_;
+  // By value.
+  std::vector<int> sizes_, buffer_of_;
+  std::vector<bool> alive_;
+};
 
 CONFORMANCE(random_programs_give_what_they_give_without_reuse_of_memory) {
   std::int64_t arena = 0, bound = 0;
   const unsigned seeds = driver.rfind("cuda", 0) == 0 ? 10 : 120;
   for (unsigned seed = 0; seed < seeds; ++seed) {
-    const RandomProgram random = random_program(seed, 3 + static_cast<int>(seed % 14));
+    const RandomProgram random = RandomChain(seed).make(3 + static_cast<int>(seed % 14));
     Session session(load_program(random.text, driver), {.driver = driver});
     const Tensor x =
         Tensor::f32(driver, {static_cast<std::int64_t>(random.values[0].size())}, random.values[0]);

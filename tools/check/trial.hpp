@@ -29,9 +29,9 @@ interp::SymbolValues sizes_of(const Graph& graph, const interp::SymbolValues& gi
 std::vector<HostTensor> draw_inputs(const Graph& graph, const interp::SymbolValues& sizes,
                                     std::uint64_t seed);
 
-// A description of the fault, or nothing. If an element depends on the last bits of the inputs or
-// of intermediate results, the tolerance is the change of the interpreter's result for such a
-// change. A graph that the interpreter rejects with a UserError must be rejected by the trial too.
+// A description of the fault, or nothing. The interpreter also runs with the last bits of inputs
+// and intermediate results changed: an element may differ by as much as it changes then. A graph
+// that the interpreter rejects with a UserError must be rejected by the trial too.
 std::optional<std::string> find_fault(const Graph& graph, const std::vector<HostTensor>& inputs,
                                       const Trial& trial);
 

@@ -170,6 +170,21 @@ std::string infos_json(const std::vector<deploy::TensorInfo>& infos) {
   return out + "]";
 }
 
+// Null is as good as nothing.
+const Json* optional_member(const Json& object, const std::string& name) {
+  const Json* found = object.find(name);
+  return found == nullptr || found->kind == Json::Kind::null ? nullptr : found;
+}
+
+// In microseconds, as in the protocol. 0: the request has no time limit.
+std::int64_t timeout_of(const Json& request) {
+  const Json* timeout = parameter(request, "timeout");
+  if (timeout == nullptr) return 0;
+  if (timeout->kind != Json::Kind::integer || timeout->integer < 0)
+    fail(ErrorCode::invalid_argument, "\"timeout\" is not a number of microseconds");
+  return timeout->integer == 0 ? 0 : std::max<std::int64_t>(1, timeout->integer / 1000);
+}
+
 }  // namespace
 
 std::string datatype_of(const deploy::TensorInfo& info) {
@@ -256,10 +271,11 @@ InferRequest parse_request(std::string_view body, std::size_t json_size,
   if (json.kind != Json::Kind::object)
     fail(ErrorCode::invalid_argument, "the request is not a JSON object");
   InferRequest request;
-  if (const Json* id = json.find("id"); id != nullptr && id->kind == Json::Kind::text)
+  if (const Json* id = optional_member(json, "id")) {
+    if (id->kind != Json::Kind::text) fail(ErrorCode::invalid_argument, "\"id\" is not a string");
     request.id = id->text;
-  if (const Json* timeout = parameter(json, "timeout"); timeout != nullptr && timeout->is_number())
-    request.timeout_ms = std::max<std::int64_t>(1, timeout->integer / 1000);  // microseconds
+  }
+  request.timeout_ms = timeout_of(json);
   const Json& given = member(json, "inputs", "the request");
   InputList tensors(inputs);
   for (const Json& input : given.items) {
@@ -268,7 +284,9 @@ InferRequest parse_request(std::string_view body, std::size_t json_size,
   }
   request.inputs = tensors.in_order();
   const bool all_binary = is_true(parameter(json, "binary_data_output"));
-  const Json* wanted = json.find("outputs");
+  const Json* wanted = optional_member(json, "outputs");
+  if (wanted != nullptr && wanted->kind != Json::Kind::list)
+    fail(ErrorCode::invalid_argument, "\"outputs\" is not a list");
   if (wanted == nullptr || wanted->items.empty()) {
     for (std::size_t k = 0; k < outputs.size(); ++k) request.outputs.push_back({k, all_binary});
     return request;

@@ -215,8 +215,8 @@ using gex::es::EsTensorHolder;
 
 namespace detail {
 
-// What inputs without a type become, on this thread: those of a pattern match anything, those of a
-// replacement have the types of the tensors that they are replaced by.
+// How this thread types inputs that are created without a type: in a pattern they match tensors of
+// any type, in a replacement they have the types of the matched tensors.
 struct InputTypes {
   bool in_pattern = false;
   std::vector<EsTensorHolder> matched;

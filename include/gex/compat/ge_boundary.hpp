@@ -129,7 +129,7 @@ class SubgraphBoundary {
 
 namespace ge {
 
-// What a pass is told and reports.
+// The name of a pass and the error that it reports.
 class CustomPassContext {
  public:
   AscendString GetPassName() const { return name_; }

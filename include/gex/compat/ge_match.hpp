@@ -29,7 +29,7 @@ class Pattern {
   }
   const Graph& GetGraph() const { return *graph_; }
   gex::es::Pattern Take() {
-    // The builder of the holders has given the graph away.
+    // The builder that made the holders no longer owns the graph.
     const auto builder = gex::es::EsGraphBuilder::Continue("pattern", graph_->handle());
     std::vector<gex::es::EsTensorHolder> tensors;
     for (const NodeIo& capture : captures_)
@@ -107,7 +107,7 @@ class MatchResult {
     while (results[static_cast<std::size_t>(index)].value() != tensor.value()) ++index;
     return {GNode(results[0]), index};
   }
-  // Those inside of the match.
+  // The operands of nodes of the match that read this tensor.
   std::vector<NodeIo> ReadersOf(const gex::es::EsTensorHolder& input) const {
     std::vector<NodeIo> readers;
     for (const GNode& node : nodes_) {

@@ -50,7 +50,8 @@ inline Axes PadsOf(const char* op, const EsTensorHolder& x, const Axes& window, 
   }
   return same;
 }
-// The same on both sides as an attribute of a window op; else by a padded image.
+// Equal pads on both sides become attributes of the window op (second result); other pads are
+// applied to the image.
 inline std::pair<EsTensorHolder, Axes> Padded(const EsTensorHolder& x, const Axes& pads,
                                               double value) {
   if (pads.size() != 4)
@@ -254,7 +255,7 @@ inline EsTensorHolder SigmoidCrossEntropyWithLogits(const EsTensorHolder& predic
 struct SoftmaxCrossEntropyWithLogitsOutput {
   EsTensorHolder loss, backprop;
 };
-// Of each row, and its gradient.
+// The loss of each row, and its gradient by `features`.
 inline SoftmaxCrossEntropyWithLogitsOutput SoftmaxCrossEntropyWithLogits(
     const EsTensorHolder& features, const EsTensorHolder& labels) {
   const std::int64_t axis = static_cast<std::int64_t>(features.rank()) - 1;

@@ -230,7 +230,8 @@ inline EsTensorHolder Slice(const EsTensorHolder& x, const EsTensorLike& offsets
       sizes[k] = detail::Combine(all[k], "-", starts[k]);
   return gex::es::Slice(x, starts, Axes(x.rank(), 1), sizes);
 }
-// Masks are bits by axis: without a begin or an end, and axes that are taken at one place.
+// Bit k of a mask is for axis k: `begin_mask` and `end_mask` ignore begin or end there,
+// `shrink_axis_mask` selects one index and removes the axis.
 inline EsTensorHolder StridedSlice(const EsTensorHolder& x, const EsTensorLike& begin,
                                    const EsTensorLike& end, const EsTensorLike& strides,
                                    std::int64_t begin_mask = 0, std::int64_t end_mask = 0,
@@ -397,7 +398,7 @@ inline EsTensorHolder GatherV2(const EsTensorHolder& x, const EsTensorLike& indi
     throw gex::es::Error(GEX_UNSUPPORTED, "GatherV2: batch_dims is not supported");
   return GatherV2D(x, indices, detail::NumbersOf("GatherV2", axis, x).at(0));
 }
-// The last axis of the indices lists places on the first axes of x.
+// Each row of the indices (their last axis) is a position on the first axes of x.
 inline EsTensorHolder GatherNd(const EsTensorHolder& x, const EsTensorHolder& indices) {
   const std::int64_t count = indices.shape().at(indices.rank() - 1);
   std::vector<EsTensorLike> places;

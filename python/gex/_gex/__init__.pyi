@@ -124,6 +124,10 @@ class Importer:
     def add_node(
         self, overload: str, args: Sequence, results: Sequence[Type], location: str
     ) -> Any: ...
+    @property
+    def expected_sizes(self) -> list[tuple[Value, Dim]]:
+        """Of the last add_node: sizes found in data, and what they must be."""
+
     def mark(self) -> Mark: ...
     def rollback(self, arg: Mark, /) -> None: ...
     def label(self, mark: Mark, labels: Sequence[tuple[str, int]]) -> None:
@@ -188,7 +192,20 @@ class AtenFacts:
 
         each_axis = 4
 
-        classes = 5
+        each_element = 5
+
+        cells = 6
+
+        classes = 7
+
+    class Values(enum.Enum):
+        any = 0
+
+        fractions = 1
+
+        few_trues = 2
+
+        bag_starts = 3
 
     class Range(enum.Enum):
         unknown = 0
@@ -260,6 +277,8 @@ class AtenFacts:
 
     @property
     def indices(self) -> AtenFacts.Indices: ...
+    @property
+    def values(self) -> AtenFacts.Values: ...
     @property
     def divisor(self) -> int: ...
     @property
@@ -507,6 +526,9 @@ class Runner:
     def text(self, level: str = "program") -> str:
         """Printed form: graph, kernels, program."""
 
+    def graphviz(self, level: str = "graph") -> str:
+        """The graph, its kernels or its program as Graphviz text."""
+
     def reload_from_text(self) -> None:
         """Prints the program, parses the text and runs that from now on."""
 
@@ -516,6 +538,9 @@ class Runner:
         """
         Calls `refuse`, which raises, when the first element of an i64 host tensor is not 0: at the beginning of the next call, or instead of an error of the device.
         """
+
+    def name_ranges(self, whole: str, capture: str, replay: str) -> None:
+        """Names of the ranges of its calls in PyTorch's profiler."""
 
     def measure_overhead(self, on: bool) -> None: ...
     @property
@@ -537,6 +562,12 @@ class Runner:
     @property
     def tuned(self) -> list[str]:
         """Results of autotuning, a line for each problem."""
+
+    @property
+    def host_control(self) -> list[str]:
+        """
+        Why the host decides if and while steps on a GPU, a line for each reason.
+        """
 
     @property
     def captures(self) -> list:

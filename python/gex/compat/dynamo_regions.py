@@ -1,47 +1,36 @@
-"""How Dynamo traces calls of nested compile regions. Older versions of PyTorch lack parts of it:
-importing this module then fails."""
+"""How Dynamo traces calls of nested compile regions."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import inspect
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import torch
 from torch import nn
 from torch._dynamo import exc
 from torch._dynamo.decorators import DynamoConfigPatchProxy
-from torch._dynamo.variables import UserMethodVariable
-from torch._dynamo.variables import invoke_subgraph as _dynamo
-from torch._dynamo.variables.invoke_subgraph import (
-    InputFingerprint,
-    InputTag,
-    InvokeSubgraphHigherOrderVariable,
-    LiftedBoundSymbol,
-    ListVariable,
-    TensorVariable,
-    TupleVariable,
-    UnspecializedNNModuleVariable,
-    VariableTracker,
-    classify_vt,
+from torch._dynamo.variables import UserMethodVariable, nn_module
+from torch._dynamo.variables.base import VariableTracker
+from torch._dynamo.variables.lists import ListVariable, TupleVariable
+from torch._dynamo.variables.nn_module import UnspecializedNNModuleVariable
+from torch._dynamo.variables.tensor import TensorVariable
+
+try:
+    from torch._dynamo.variables.invoke_subgraph import InvokeSubgraphHigherOrderVariable
+except ImportError:  # PyTorch 2.11 and older
+    from torch._dynamo.variables.higher_order_ops import InvokeSubgraphHigherOrderVariable
+
+__all__ = ["ListVariable", "TupleVariable", "VariableTracker"]
+
+# Whether Dynamo traces equal calls once (region_reuse.py). If not, it traces each, and AOTAutograd
+# traces equal bodies once, which is the longer part.
+REUSES_TRACES = (
+    "max_reuse_entries" in inspect.signature(torch.compiler.nested_compile_region).parameters
 )
 
-__all__ = [
-    "InputFingerprint",
-    "InputTag",
-    "LiftedBoundSymbol",
-    "ListVariable",
-    "TensorVariable",
-    "TupleVariable",
-    "VariableTracker",
-    "classify_vt",
-]
-
 call_region = InvokeSubgraphHigherOrderVariable._call_function
-build_fingerprint = _dynamo.build_input_fingerprint
-build_input_mapping = _dynamo.build_subgraph_input_mapping
-has_reuse_entries = _dynamo.has_reuse_entries
 
 # Exceptions by which Dynamo ends a trace.
 TRACE_ENDS = (exc.RestartAnalysis, exc.SkipFrame)
@@ -61,19 +50,21 @@ def replace_call_of_regions(call: Callable[..., Any]) -> None:
     InvokeSubgraphHigherOrderVariable._call_function = call
 
 
-@contextmanager
-def helpers_replaced(
-    fingerprint: Callable[..., Any], input_mapping: Callable[..., Any]
-) -> Iterator[None]:
-    """Context in which Dynamo uses these two functions in place of its own; it compiles one
-    frame at a time."""
-    _dynamo.build_input_fingerprint = fingerprint
-    _dynamo.build_subgraph_input_mapping = input_mapping
-    try:
-        yield
-    finally:
-        _dynamo.build_input_fingerprint = build_fingerprint
-        _dynamo.build_subgraph_input_mapping = build_input_mapping
+def num_bodies(tx: Any, function: Any) -> int:
+    """The number of different bodies that calls of a region have in this trace. Not for versions
+    that reuse traces."""
+    caches = tx.output.tracing_context.hop_dispatch_set_cache
+    bodies = caches.get_cache(torch._higher_order_ops.invoke_subgraph)
+    return len(bodies.get_dynamo_installed_submodules(id(function)))
+
+
+def why_not_tensors(result: VariableTracker) -> str | None:
+    """Describes the part of a region's result that is not a tensor; None if there is none."""
+    parts = result.items if isinstance(result, (TupleVariable, ListVariable)) else [result]
+    for part in parts:
+        if not isinstance(part, TensorVariable):
+            return f"it returns a {part.python_type_name()}"
+    return None
 
 
 class OpaqueVariable(VariableTracker):
@@ -128,3 +119,24 @@ def replace_forward_of_modules(replacement: Callable[[nn.Module], Any]) -> None:
 
     UnspecializedNNModuleVariable.var_getattr = var_getattr
     UnspecializedNNModuleVariable.has_key_in_generic_dict = has_key_in_generic_dict
+    if not REUSES_TRACES:
+        _trace_whole_calls(replacement)
+
+
+def _trace_whole_calls(replacement: Callable[[nn.Module], Any]) -> None:
+    """PyTorch 2.11 traces the forward of a module's class without reading the attribute; for these
+    modules it shall trace `Module.__call__`, which does."""
+    call = UnspecializedNNModuleVariable.call_function
+
+    @functools.wraps(call)
+    def call_function(self: Any, tx: Any, args: Any, kwargs: Any) -> Any:
+        is_plain = type(self.value).__call__ is nn.Module.__call__
+        if self.source is None or not is_plain or replacement(self.value) is None:
+            return call(self, tx, args, kwargs)
+        nn_module.guard_to_detect_forward_monkeypatching(self.source, self.value)
+        with nn_module.record_nn_module_stack(
+            str(id(self.value)), self.get_nn_module_stack_source(), tx, self.value
+        ):
+            return self.call_method(tx, "_call_impl", args, kwargs)
+
+    UnspecializedNNModuleVariable.call_function = call_function

@@ -16,6 +16,8 @@ from torch.export.exported_program import _decompose_exported_program
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from gex.compat.fake_tensors import unset_fake_temporarily
+from gex.compat.pytree import tree_flatten
+from gex.compat.resampling import whole_resampling
 from gex.errors import BranchOnData
 
 
@@ -31,10 +33,15 @@ def exported(
     module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_shapes: Any
 ) -> ExportedProgram:
     """The result of `torch.export.export` and `without_composites`, traced once instead of
-    twice."""
-    with _quiet():
+    twice where possible."""
+    # Traced once, AOTAutograd would make symbols of integers, whose guards have no source.
+    twice = any(type(leaf) is int for leaf in tree_flatten((args, kwargs))[0])
+    with _quiet(), whole_resampling():
         try:
-            return _export(module, args, kwargs, dynamic_shapes, strict=False, pre_dispatch=False)
+            program = _export(
+                module, args, kwargs, dynamic_shapes, strict=False, pre_dispatch=twice
+            )
+            return without_composites(program) if twice else program
         except GuardOnDataDependentSymNode as error:
             place = _line_of_user(error)
             if place is None:
@@ -49,7 +56,7 @@ def without_composites(program: ExportedProgram) -> ExportedProgram:
     Equivalent to `run_decompositions` with a table of them all, but without building that table,
     which takes most of its time.
     """
-    with _quiet():
+    with _quiet(), whole_resampling():
         return _decompose_exported_program(
             program,
             cia_to_decomp={},

@@ -13,6 +13,8 @@ from torch._functorch.aot_autograd import GraphSignature, aot_export_module
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx import GraphModule
 
+from gex.compat.resampling import whole_resampling
+
 __all__ = ["GradientsNotExported", "GraphSignature", "exported_joint", "note_step"]
 
 
@@ -73,7 +75,8 @@ def _traced(
 ) -> tuple[GraphModule, GraphSignature]:
     unique = _Unique(module, names, tensors, views)
     try:
-        return aot_export_module(unique, args, trace_joint=True, output_loss_index=0)
+        with whole_resampling():
+            return aot_export_module(unique, args, trace_joint=True, output_loss_index=0)
     except AssertionError as problem:
         if "did not receive a gradient" in str(problem):
             raise GradientsNotExported(

@@ -7,18 +7,27 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch._higher_order_ops import auto_functionalize
+from torch._higher_order_ops import auto_functionalize, effects
 from torch._higher_order_ops.triton_kernel_wrap import kernel_side_table
 from torch.fx.node import _side_effectful_functions
 
 OpOverload = torch._ops.OpOverload
 OpOverloadPacket = torch._ops.OpOverloadPacket
 CHECK = torch._check  # states a fact for the tracer; computes nothing
+# Calls of an operator that writes its arguments, on copies of them.
+_FUNCTIONALIZED = {
+    auto_functionalize.auto_functionalized,
+    auto_functionalize.auto_functionalized_v2,
+}
 
 
-def has_registered_effect(target: Any) -> bool:
-    """Whether FX keeps calls to it although no results are used."""
-    return target in _side_effectful_functions
+def has_registered_effect(target: Any, args: Any = ()) -> bool:
+    """Whether calls to it must be kept although no results are used, and stay in order."""
+    if target in _FUNCTIONALIZED and args:
+        target = args[0]
+    if target in _side_effectful_functions:
+        return True
+    return isinstance(target, OpOverload) and effects._get_effect(target) is not None
 
 
 @functools.cache

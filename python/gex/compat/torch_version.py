@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import functools
 import warnings
+import weakref
 from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
 from torch._functorch._aot_autograd import runtime_wrappers
+from torch._higher_order_ops.invoke_subgraph import InvokeSubgraphHOP
 from torch._subclasses import fake_impls
+from torch.fx import GraphModule
 
 TESTED = ("2.11", "2.13")
 
@@ -54,5 +57,24 @@ def _correct_fakes() -> None:
         known[op.default] = _with_integer_places(known[op.default])
 
 
+def _keep_schemas_of_regions() -> None:
+    """PyTorch 2.11 traces the body of a nested compile region twice for each call of it, to find
+    out which arguments it writes. The answer depends on the body alone."""
+    make = InvokeSubgraphHOP.gen_schema
+    known: weakref.WeakKeyDictionary[GraphModule, dict[Any, Any]] = weakref.WeakKeyDictionary()
+
+    @functools.wraps(make)
+    def gen_schema(self: Any, subgraph: Any, identifier: str | None, *operands: Any) -> Any:
+        if not isinstance(subgraph, GraphModule):
+            return make(self, subgraph, identifier, *operands)
+        of_body, key = known.setdefault(subgraph, {}), (identifier, *map(type, operands))
+        if key not in of_body:
+            of_body[key] = make(self, subgraph, identifier, *operands)
+        return of_body[key]
+
+    InvokeSubgraphHOP.gen_schema = gen_schema
+
+
 if torch.__version__.startswith("2.11."):
     _correct_fakes()
+    _keep_schemas_of_regions()

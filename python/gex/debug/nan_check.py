@@ -27,7 +27,7 @@ _UNWRITTEN = ("empty", "new_empty", "empty_like", "empty_strided", "new_empty_st
 
 
 class NonFiniteValue(FloatingPointError):
-    """An op made a NaN or an infinity of finite values."""
+    """An op computed a NaN or an infinity from finite values."""
 
 
 def wanted(config: Config) -> bool:

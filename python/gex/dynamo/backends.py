@@ -20,10 +20,12 @@ from gex.captures.clone_outputs import with_cloned_outputs
 from gex.compat import dynamo_frame_hook
 from gex.compat.aot import aot_autograd, effect_tokens_inside_graphs
 from gex.compat.dynamo_frame_hook import TracedFrame
+from gex.compat.resampling import whole_resampling
 from gex.compat.torch_version import warn_if_untested
 from gex.debug import inspection
 from gex.debug.debug_folder import ModelFolder
 from gex.dynamo import cuda_attention, forced_breaks, forward_mode, graph_breaks
+from gex.dynamo.drawn_floats import with_drawn_floats
 from gex.dynamo.frame_origin import current_origin
 from gex.dynamo.grouped_experts import with_traceable_gradients
 from gex.dynamo.input_names import names_of_inputs
@@ -118,10 +120,12 @@ def compile_dynamo_graph(
     with (
         backend_timed(),
         effect_tokens_inside_graphs(),
+        whole_resampling(),
         cuda_attention.traced_as_efficient(example_inputs),
         module_floats_fixed(gm, example_inputs) as inputs,
         without_regions_if_that_fails(),
     ):
+        inputs = with_drawn_floats(gm, inputs)
         wrapped = traced(gm, inputs)
         if record is not None:
             record.written = graphs.written_without_gradient(inputs)

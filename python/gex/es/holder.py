@@ -113,6 +113,13 @@ class TensorHolder:
     def __rtruediv__(self, other: TensorLike) -> TensorHolder:
         return _divide(other, self)
 
+    def __mod__(self, other: TensorLike) -> TensorHolder:
+        """The remainder of `/`: with the sign of self, as in C++. es.mod behaves as Python's %."""
+        return _binary("fmod", self, other)
+
+    def __rmod__(self, other: TensorLike) -> TensorHolder:
+        return _binary("fmod", other, self)
+
     def __matmul__(self, other: TensorLike) -> TensorHolder:
         return _binary("matmul", self, other)
 

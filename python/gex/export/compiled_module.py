@@ -69,8 +69,16 @@ def compile(
 
 
 def _module_of(function: Callable[..., Any]) -> torch.nn.Module:
+    try:
+        inspect.signature(function)
+        traced = function
+    except ValueError:  # written in C, such as torch.exp
+
+        def traced(*args: Any, **kwargs: Any) -> Any:
+            return function(*args, **kwargs)
+
     module = torch.nn.Module()
-    module.forward = function
+    module.forward = traced
     return module
 
 

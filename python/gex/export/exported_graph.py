@@ -95,13 +95,27 @@ def graph_of(program: ExportedProgram, copy_state: bool) -> ExportGraph:
                 tensor = tensor.detach()  # results need no gradient
             out.bound.append((spec.target, tensor))
             first_operation.prepend(node)
+        elif spec.kind is InputKind.TOKEN:
+            _make_inside(node, first_operation)
         else:
             raise UserError(
-                f"input {spec.arg.name} of the program is a {spec.kind.name}, not a tensor"
+                f"{spec.target or spec.arg.name}: the program keeps a {spec.kind.name}, which is "
+                "neither a tensor nor a number, such as a torch.Generator; make it outside of the "
+                "compiled part, or use torch.compile, which runs that part in eager mode"
             )
     _add_copies(graph, signature.output_specs, targets)
     graph.lint()
     return out
+
+
+def _make_inside(token: Node, first_operation: Node) -> None:
+    """The chain of effects (such as the checks of torch.linalg) starts inside the graph."""
+    graph = token.graph
+    with graph.inserting_before(first_operation):
+        made = graph.call_function(torch.ops.prims._make_token.default)
+    made.meta.update(token.meta)
+    token.replace_all_uses_with(made)
+    graph.erase_node(token)
 
 
 def _user_input(spec: InputSpec, node: Node, written: set[str]) -> Fixed | Passed:
@@ -134,6 +148,6 @@ def _add_copies(graph: Graph, specs: list[OutputSpec], targets: dict[str, Node])
             with graph.inserting_before(output):
                 copied = graph.call_function(_aten.copy_.default, (target, value))
             copied.meta["val"] = target.meta["val"]
-        else:
+        elif spec.kind is not OutputKind.TOKEN:
             raise UserError(f"output {spec.arg} of the program is a {spec.kind.name}, not a tensor")
     output.args = (tuple(results),)

@@ -28,7 +28,9 @@ def callable_of(
     graph_report.take(saved.outcome)
     fallback.warn_if_any(graph_report)
     runner = make_runner(
-        RunnerRequest(saved.restored(), config, static=saved.static, cache_dir=cache_dir)
+        RunnerRequest(
+            saved.restored(), config, static=saved.static, cache_dir=cache_dir, backend=backend
+        )
     )
     graph_report.runner = runner
     graph_report.capture_limit = config.get("capture_limit")

@@ -6,7 +6,6 @@ scopes, saved tensors and debug files see the graph as it would be without regio
 
 from __future__ import annotations
 
-import itertools
 import operator
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -93,9 +92,8 @@ def _own_attribute(gm: GraphModule, body: GraphModule, path: str) -> str:
     """The name of an object of the body in the whole graph."""
     value = operator.attrgetter(path)(body)
     plain = path.replace(".", "_")
-    for name in itertools.chain([plain], (f"{plain}_{k}" for k in itertools.count())):
-        if not hasattr(gm, name):
-            setattr(gm, name, value)
-        if getattr(gm, name) is value:
-            return name
-    raise AssertionError("the names are endless")
+    name, number = plain, 0
+    while hasattr(gm, name) and getattr(gm, name) is not value:
+        name, number = f"{plain}_{number}", number + 1
+    setattr(gm, name, value)
+    return name

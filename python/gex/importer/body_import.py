@@ -14,6 +14,7 @@ from torch.fx import GraphModule, Node
 
 from gex._gex import Dim, Type
 from gex.compat.operators import CHECK, OpOverload
+from gex.compat.symbolic import is_unbacked
 from gex.errors import GraphNotSupported
 from gex.fx_stage import effect_ops
 from gex.fx_stage.module_paths import ModuleMove
@@ -42,6 +43,8 @@ _FACTS = {
 _TOKENS = {torch.ops.prims._make_token.default, torch.ops.prims._sink_tokens.default}
 # Calls that state facts or mark positions and compute nothing.
 _IGNORED = _FACTS | _TOKENS | MARKS | STREAM_MARKS
+# Of operators that mark parts of a program for torch.profiler (record_function).
+_PROFILER = "profiler"
 _ITEM = {_aten.item.default, _aten._local_scalar_dense.default}
 
 
@@ -72,6 +75,7 @@ def _module_of(node: Node) -> str:
 class BodyImport:
     nodes: NodeImporter
     storages: dict[int, Storage] = field(default_factory=dict)
+    items: dict[Dim, Node] = field(default_factory=dict)  # symbols, and the tensors that hold them
     moved: ModuleMove | None = None  # of a nested graph that is traced for another module
 
     def add(self, node: Node, env: Env, outer_location: str = "") -> None:
@@ -85,7 +89,7 @@ class BodyImport:
             location = self.moved.location(location)
         if target is operator.getitem:
             env[node] = _item(node, env)
-        elif target in _IGNORED:
+        elif target in _IGNORED or getattr(target, "namespace", "") == _PROFILER:
             pass
         elif target in effect_ops.TARGETS:
             self.nodes.add_effect(OpCall.of(node, location), env)
@@ -159,8 +163,8 @@ class BodyImport:
             operand = node.args[0]
             nodes.floats[val.node.expr] = torch_calls.Operand(env[operand], operand.meta["val"])
             return None
-        symbol = self._symbol_of(val)
-        if symbol is None:
+        size = self._size_of(val)
+        if size is None:
             raise GraphNotSupported(f"{node.target} returns a {type(val).__name__}")
         fake = node.args[0].meta["val"]
         value = env[node.args[0]]
@@ -172,16 +176,21 @@ class BodyImport:
                 [i64],
                 location,
             )
-        nodes.importer.add_bind(value, symbol, location)
-        nodes.bound.add(symbol)
+        if size.is_symbol and _is_found_in_data(val) and size not in nodes.bound:
+            nodes.importer.add_bind(value, size, location)
+            nodes.bound.add(size)
+            self.items[size] = node.args[0]
+        elif self.items.get(size) is not node.args[0]:
+            # Tracing found that it equals another size, or an expression of sizes.
+            nodes.require_size(value, size, OpCall.of(node, location))
 
-    def _symbol_of(self, val: Any) -> Dim | None:
-        """The symbol of an item, or the symbol that it compares with 1."""
+    def _size_of(self, val: Any) -> Dim | None:
+        """The size that an item is, or the symbol that it compares with 1."""
         if isinstance(val, torch.SymBool):
             expr = val.node.expr
             known = isinstance(expr, sympy.Eq) and expr.rhs == 1 and expr.lhs.is_Symbol
             return self.nodes.symbols.symbol(expr.lhs) if known else None
-        if isinstance(val, torch.SymInt) and self.nodes.symbols.dim(val).is_symbol:
+        if isinstance(val, torch.SymInt):
             return self.nodes.symbols.dim(val)
         return None
 
@@ -200,6 +209,10 @@ class BodyImport:
 def _is_settled(val: Any) -> bool:
     """Whether tracing left only one possible value of a symbolic number."""
     return isinstance(val, (torch.SymBool, torch.SymInt)) and not val.node.expr.free_symbols
+
+
+def _is_found_in_data(val: torch.SymBool | torch.SymInt) -> bool:
+    return all(is_unbacked(symbol) for symbol in val.node.expr.free_symbols)
 
 
 def _settled(val: torch.SymBool | torch.SymInt) -> bool | int:

@@ -14,6 +14,7 @@ from gex._gex import AtenFacts
 from gex.compat import operators
 from gex.compat.fake_tensors import FakeTensorMode
 from gex.compat.pytree import tree_flatten, tree_unflatten
+from gex.importer.encoder_layer import transformer_encoder_layer
 from gex.importer.grid_sampler import grid_sampler_2d, grid_sampler_2d_backward
 from gex.importer.symbols import Symbols
 from gex.op_facts import facts_of
@@ -21,7 +22,10 @@ from gex.op_facts import facts_of
 _aten = torch.ops.aten
 
 
-_OWN_RULES: dict[Any, Callable[..., Any]] = {_aten.grid_sampler_2d.default: grid_sampler_2d}
+_OWN_RULES: dict[Any, Callable[..., Any]] = {
+    _aten.grid_sampler_2d.default: grid_sampler_2d,
+    _aten._transformer_encoder_layer_fwd.default: transformer_encoder_layer,
+}
 # For f32 and f64 PyTorch's kernel is faster than scatters.
 _OWN_RULES_OF_LOW_FLOATS: dict[Any, Callable[..., Any]] = {
     _aten.grid_sampler_2d_backward.default: grid_sampler_2d_backward,

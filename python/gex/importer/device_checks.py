@@ -99,8 +99,10 @@ class DeviceChecks:
             key = (index.tensor, *bounds)
             if key not in self._inside:
                 steps = _Steps(importer, location)
-                self._inside[key] = steps.inside(value, index, *bounds)
-                self._note(steps, value, index, bounds, name, location)
+                wide = steps.cast(value, DType.i64)  # bounds may be beyond 32 bits
+                inside = steps.inside(wide, index, *bounds)
+                self._inside[key] = steps.cast(inside, value.type.dtype)
+                self._note(steps, wide, index, bounds, name, location)
             found[index.tensor] = self._inside[key]
         return found
 
@@ -108,7 +110,7 @@ class DeviceChecks:
         """Smallest index and size of the axis; None if every index is known to be inside."""
         fake = index.tensor.meta["val"]
         empty = any(type(size) is int and size == 0 for size in fake.shape)
-        if empty or fake.dtype != torch.int64:
+        if empty or fake.dtype not in (torch.int32, torch.int64):
             return None
         try:
             size = self._symbols.dim(index.size)
@@ -141,6 +143,12 @@ class _Steps:
     def __init__(self, importer: Importer, location: str) -> None:
         self._importer, self._location = importer, location
 
+    def cast(self, value: Value, dtype: DType) -> Value:
+        if value.type.dtype == dtype:
+            return value
+        args = [value, dtype, None, None, None, False, None]
+        return self._native("aten._to_copy.default", args, Type(dtype, value.type.shape))
+
     def inside(self, value: Value, index: Index, low: Dim, size: Dim) -> Value:
         kept = self._native("aten.clamp.default", [value, low, size - Dim(1)], value.type)
         if index.ignored is None:
@@ -157,8 +165,9 @@ class _Steps:
 
     def noted(self, words: Value, number: int, indices: Value, low: Dim, size: Dim) -> Value:
         scalar, flag, four = Type(DType.i64, []), Type(DType.boolean, []), words.type
-        lowest = self._native("aten.min.default", [indices], scalar)
-        highest = self._native("aten.max.default", [indices], scalar)
+        axes = list(range(len(indices.type.shape)))  # of no indices: within every range
+        lowest = self._native("aten.amin.default", [indices, axes], scalar)
+        highest = self._native("aten.amax.default", [indices, axes], scalar)
         above = self._native("aten.ge.Scalar", [lowest, low], flag)
         below = self._native("aten.lt.Scalar", [highest, size], flag)
         fits = self._native("aten.logical_and.default", [above, below], flag)

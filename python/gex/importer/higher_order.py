@@ -16,7 +16,12 @@ from torch.fx import Node
 
 from gex._gex import Value
 from gex.compat.fake_tensors import detect_fake_mode
-from gex.compat.operators import OpOverload, run_on_bases, triton_kernel
+from gex.compat.operators import (
+    OpOverload,
+    has_registered_effect,
+    run_on_bases,
+    triton_kernel,
+)
 from gex.compat.pytree import tree_flatten, tree_unflatten
 from gex.importer import control_flow, unsupported_dtypes
 from gex.importer.eager_dropout import Dropout
@@ -70,7 +75,8 @@ def _auto_functionalized_v2(body: BodyImport, node: Node, env: Env, location: st
         return _auto_functionalized(body, node, env, location)
     call = OpCall(_run_in_place, (bases, op, kwargs), {}, val, location, label=str(op))
     reason = "a custom operator that writes its arguments"
-    return body.nodes.add_writing_call(call, bases, env, reason)
+    ordered = has_registered_effect(op)
+    return body.nodes.add_writing_call(call, bases, env, reason, ordered)
 
 
 def _triton_kernel(body: BodyImport, node: Node, env: Env, location: str) -> dict[str, Any]:

@@ -135,7 +135,7 @@ class NodeImporter:
                 return call.shaped(values)
         else:
             before = self._guard(call, env, chain)
-            values, reason = self._try_row(call, env)
+            values, reason = self._try_row(call, env, chain)
             if values is not None:
                 env.update(before)
                 self.outcome.native += not chain
@@ -182,6 +182,10 @@ class NodeImporter:
                 self.importer, call.target, call.args, call.val, env, call.name, call.location
             )
 
+    def require_size(self, found: Value, size: Dim, call: OpCall) -> None:
+        """Checks at each run that a number found in data is this size."""
+        self._value_checks.add_size(self.importer, found, size, call.name, call.location)
+
     def add_constant(self, tensor: torch.Tensor) -> Value:
         with unset_fake_temporarily():
             return self.importer.add_constant(
@@ -190,7 +194,9 @@ class NodeImporter:
 
     # --- rows -------------------------------------------------------------------------------
 
-    def _try_row(self, call: OpCall, env: Env) -> tuple[list[Value] | None, str]:
+    def _try_row(
+        self, call: OpCall, env: Env, chain: tuple[Any, ...]
+    ) -> tuple[list[Value] | None, str]:
         if not isinstance(call.target, OpOverload):
             return None, "not an operator"
         try:
@@ -201,15 +207,22 @@ class NodeImporter:
         new_sizes = _new_sizes(call)
         if new_sizes and self.native_only:
             return None, "data-dependent sizes in a nested graph"
-        row = str(call.target)
+        row, mark = str(call.target), self.importer.mark()
         values, reason = self.importer.add_node(row, arguments, results, call.location)
         one_result = isinstance(call.val, torch.Tensor)
         if values is None and one_result and torch.Tag.pointwise in call.target.tags:
             sized = SizedOperands(self.importer, self.symbols, call.val, call.location)
             arguments = [sized.like(*pair) for pair in zip(_in_schema_order(call), arguments)]
             values, _ = self.importer.add_node(row, arguments, results, call.location)
-        if values is not None:
-            self.bound.update(self.symbols.symbol(size) for size in new_sizes)
+        if values is None:
+            return None, reason
+        self.bound.update(self.symbols.symbol(size) for size in new_sizes)
+        expected = self.importer.expected_sizes
+        if expected and (chain or self.native_only):
+            self.importer.rollback(mark)
+            return None, "a size to be checked in a nested graph"
+        for found, size in expected:
+            self.require_size(found, size, call)
         return values, reason
 
     def _result_types(self, call: OpCall) -> list[Type]:
@@ -326,12 +339,12 @@ class NodeImporter:
         return values
 
     def add_writing_call(
-        self, call: OpCall, written: list[Node], env: Env, reason: str
+        self, call: OpCall, written: list[Node], env: Env, reason: str, ordered: bool
     ) -> list[Any]:
         """A call that writes these tensors, its first operands; returns its results and those."""
         if self.strict and not self.native_only:
             raise CallNotAllowed(call.name, call.location, reason)
-        values = self._add_step(call, env, ordered=False, num_written=len(written))
+        values = self._add_step(call, env, ordered, num_written=len(written))
         self.outcome.calls.append(CallRecord(call.name, reason, call.location))
         return values
 

@@ -62,7 +62,7 @@ def has_effect(target: Any, args: Any = (), kwargs: Any = None) -> bool:
 
     Also collectives: every process of a group has to issue them in the same order.
     """
-    if is_random(target, args, kwargs) or has_registered_effect(target):
+    if is_random(target, args, kwargs) or has_registered_effect(target, args):
         return True
     if isinstance(target, OpOverload):
         return not target._schema.returns or target.namespace == "_c10d_functional"
@@ -112,6 +112,15 @@ def _promised_order(fake: torch.Tensor) -> tuple[int, ...] | None:
             )
         packed *= sizes[axis]
     return order
+
+
+def _dense_strides(shape: list[Dim]) -> list[Dim]:
+    strides: list[Dim] = []
+    step = Dim(1)
+    for size in reversed(shape):
+        strides.insert(0, step)
+        step = step * Dim.max(size, Dim(1))
+    return strides
 
 
 def _result_text(expression: str, fake: torch.Tensor) -> str:
@@ -248,12 +257,19 @@ class CallBuilder:
     def _operand(self, operand: Operand) -> str:
         name = f"t{len(self.operands)}"
         self.operands.append(operand.value)
-        exact = _sees_strides(self.target)
-        layout = unsupported_dtypes.layout_of(operand.fake, self.symbols)
-        self.operand_strides.append(layout.strides if exact else None)
+        self.operand_strides.append(self._strides_for(operand.fake))
         if not unsupported_dtypes.is_represented(operand.fake):
             return name
         return f"restore({name}, {self._constant(operand.fake.dtype)})"
+
+    def _strides_for(self, fake: torch.Tensor) -> list[Dim] | None:
+        """The strides that the target must see; None: any."""
+        if not _sees_strides(self.target):
+            return None
+        layout = unsupported_dtypes.layout_of(fake, self.symbols)
+        if torch.Tag.needs_contiguous_strides in getattr(self.target, "tags", ()):
+            return _dense_strides(layout.shape)
+        return layout.strides
 
     def _integer(self, dim: Dim) -> str:
         if dim.constant is not None:

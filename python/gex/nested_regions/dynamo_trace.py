@@ -10,17 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from gex.compat import dynamo_regions
-from gex.compat.dynamo_regions import (
-    InputFingerprint,
-    InputTag,
-    LiftedBoundSymbol,
-    ListVariable,
-    RestartTrace,
-    TensorVariable,
-    TupleVariable,
-    VariableTracker,
-    classify_vt,
-)
+from gex.compat.dynamo_regions import RestartTrace
 from gex.compat.tracing import TracingContext, current_context
 from gex.nested_regions.cache_objects import INDEX, WITH_CACHE, LayerIndex
 from gex.nested_regions.groups import (
@@ -32,9 +22,17 @@ from gex.nested_regions.groups import (
     traced_forwards,
 )
 
+if dynamo_regions.REUSES_TRACES:
+    from gex.nested_regions import trace_reuse
+
 # While a region is traced its floats (eps, scale) are constants: a region can't take them as
 # inputs. Dynamo applies this only to what it traces inside the region.
 FLOATS_AS_CONSTANTS = dynamo_regions.floats_as_constants()
+
+CALLS_DIFFER = "every call differs from the earlier ones"
+# Limit on the different bodies of one group of blocks. Where Dynamo traces every block, a group
+# saves time only if nearly all its bodies are equal, and should fall back soon if they are not.
+MAX_VARIANTS = 8 if dynamo_regions.REUSES_TRACES else 3
 
 _groups_of_trace: weakref.WeakKeyDictionary[TracingContext, list[Group]]
 _groups_of_trace = weakref.WeakKeyDictionary()
@@ -65,7 +63,7 @@ def start_over(problem: Exception) -> None:
 def _in_short(problem: Exception) -> str:
     text = str(problem).strip()
     if "exceeded maximum reuse entries" in text:
-        return "every call differs from the earlier ones"
+        return CALLS_DIFFER
     kind = "" if isinstance(problem, RuntimeError) else f"{type(problem).__name__}: "
     return textwrap.shorten(kind + text.partition("\n")[0], 160)
 
@@ -78,12 +76,8 @@ def _call_function(variable: Any, tx: Any, args: list[Any], kwargs: dict[str, An
     if group is None:
         return dynamo_regions.call_region(variable, tx, args, kwargs)
     try:
-        with (
-            dynamo_regions.helpers_replaced(_fingerprint, _input_mapping),
-            _index_hidden(hasattr(function, WITH_CACHE)),
-        ):
-            result = dynamo_regions.call_region(variable, tx, args, kwargs)
-        reason = _why_not_reusable(tx, args, kwargs, result)
+        with _index_hidden(hasattr(function, WITH_CACHE)):
+            result, reason = _trace_call(variable, tx, args, kwargs)
     except dynamo_regions.TRACE_ENDS:
         raise
     except Exception as problem:  # what fails in a region may work outside of it
@@ -109,66 +103,14 @@ def _index_hidden(hidden: bool) -> Iterator[None]:
         _hides_index = before
 
 
-def _why_not_reusable(tx: Any, args: list[Any], kwargs: dict[str, Any], result: Any) -> str | None:
-    """Why Dynamo would trace the next block of the group again; None if it would not."""
-    if dynamo_regions.has_reuse_entries(tx, args[0]):
-        return None
-    if dynamo_regions.build_fingerprint(tx, args[1:], kwargs).has_unknown:
-        return "it takes arguments that are not tensors, numbers or modules"
-    parts = result.items if isinstance(result, (TupleVariable, ListVariable)) else [result]
-    for part in parts:
-        if not isinstance(part, TensorVariable):
-            return f"it returns a {part.python_type_name()}"
-    return "it changes something outside itself"
-
-
-# --- how calls are compared and built -------------------------------------------------------
-
-
-class _OtherArgument(Exception):
-    """An argument that is neither a plain container nor something Dynamo compares."""
-
-
-def _fingerprint(tx: Any, args: Any, kwargs: dict[str, Any]) -> InputFingerprint:
-    """Dynamo traces a pytree function for it, which takes longer than all its checks together.
-
-    It also treats calls as equal that differ in which arguments are the same object.
-    """
-    leaves: list[Any] = []
-    try:
-        structure: Any = tuple(_flatten(vt, leaves) for vt in (*args, *kwargs.values()))
-        sources = [getattr(vt, "source", None) for _, vt in leaves]
-        found = InputFingerprint(leaves, sources, False, (structure, tuple(kwargs)))
-    except _OtherArgument:
-        found = dynamo_regions.build_fingerprint(tx, args, kwargs)
-    first: dict[Any, int] = {}
-    same = tuple(
-        first.setdefault(vt.as_proxy().node, len(first))
-        for tag, vt in found.flat_vts
-        if tag in (InputTag.TENSOR, InputTag.SYMNODE)
-    )
-    return found._replace(treespec=(found.treespec, same))
-
-
-def _flatten(vt: VariableTracker, leaves: list[Any]) -> Any:
-    vt = vt.realize()
-    if type(vt) in (TupleVariable, ListVariable):
-        return type(vt), tuple(_flatten(item, leaves) for item in vt.items)
-    tag = classify_vt(vt)
-    if tag is None:
-        raise _OtherArgument
-    leaves.append((tag, vt))
-    return None
-
-
-def _input_mapping(tx: Any, p_args: tuple[Any, ...], flat_vts: list[Any]) -> list[Any]:
-    """A size that was specialised to a number is still tracked by its symbol in the tracer."""
-    mapping = dynamo_regions.build_input_mapping(tx, p_args, flat_vts)
-    known = tx.output.current_tracer.bound_symbols
-    for origin, proxy in zip(mapping, p_args[2:]):
-        if isinstance(origin, LiftedBoundSymbol) and origin.expr not in known:
-            meta = proxy.node.meta
-            grapharg = meta.get("grapharg")
-            size = meta.get("example_value") if grapharg is None else grapharg.example
-            origin.expr = size.node._expr
-    return mapping
+def _trace_call(
+    variable: Any, tx: Any, args: list[Any], kwargs: dict[str, Any]
+) -> tuple[Any, str | None]:
+    """Returns the result, and why the next block of the group could not share this trace; None if
+    it can."""
+    if dynamo_regions.REUSES_TRACES:
+        return trace_reuse.call_region(variable, tx, args, kwargs)
+    result = dynamo_regions.call_region(variable, tx, args, kwargs)
+    if dynamo_regions.num_bodies(tx, args[0].get_function()) > MAX_VARIANTS:
+        return result, CALLS_DIFFER
+    return result, dynamo_regions.why_not_tensors(result)

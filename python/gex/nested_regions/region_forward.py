@@ -10,11 +10,10 @@ from typing import Any
 import torch
 from torch import nn
 
+from gex.compat.dynamo_regions import REUSES_TRACES
 from gex.nested_regions import cache_objects
-from gex.nested_regions.dynamo_trace import FLOATS_AS_CONSTANTS
+from gex.nested_regions.dynamo_trace import FLOATS_AS_CONSTANTS, MAX_VARIANTS
 from gex.nested_regions.groups import GROUP, Group
-
-_MAX_VARIANTS = 8  # limit on the different bodies of one group of blocks
 
 
 def region_forward(group: Group) -> Callable[..., Any]:
@@ -61,4 +60,5 @@ def _copy(function: types.FunctionType) -> types.FunctionType:
 
 def _marked(function: Callable[..., Any], group: Group) -> Callable[..., Any]:
     setattr(function, GROUP, group)
-    return torch.compiler.nested_compile_region(function, max_reuse_entries=_MAX_VARIANTS)
+    limit = {"max_reuse_entries": MAX_VARIANTS} if REUSES_TRACES else {}
+    return torch.compiler.nested_compile_region(function, **limit)

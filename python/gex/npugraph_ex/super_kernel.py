@@ -1,4 +1,7 @@
-"""Scopes whose kernels may be merged into a super kernel. They are checked; nothing is merged."""
+"""Scopes around kernels that may be merged into a super kernel.
+
+They are checked and have no other effect: `super_kernel_optimize` is for the whole graph.
+"""
 
 from __future__ import annotations
 

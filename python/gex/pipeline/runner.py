@@ -37,6 +37,11 @@ class RunnerRequest:
     keep_arena: bool = True  # between calls
     dump_dir: str = ""
     cache_dir: str = ""  # of compiled programs; "": from the environment, if set
+    backend: str = "gex"
+
+
+# What profilers of torch_npu show around a call, around its capture and around its replay.
+_RANGES_OF_NPUGRAPH_EX = ("npu_fx_compiler inference", "acl_graph_capture", "acl_graph_replay")
 
 
 def make_runner(request: RunnerRequest) -> Any:
@@ -50,6 +55,8 @@ def make_runner(request: RunnerRequest) -> Any:
     pass_files.load_environment()
     captures = request.captures or settings_of(config)
     runner = _gex.compiled_runner(imported.graph, signature, imported.callees, captures, options)
+    if request.backend == "npugraph_ex":
+        runner.name_ranges(*_RANGES_OF_NPUGRAPH_EX)
     refusals = getattr(imported, "refusals", None)
     if refusals is not None:
         runner.watch(refusals.words, refusals.refuse)

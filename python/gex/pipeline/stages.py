@@ -181,6 +181,7 @@ def make_engine(job: CompileJob) -> None:
             keep_arena=job.role is Role.INFERENCE,
             dump_dir="" if job.files is None else job.files.engine_dir,
             cache_dir="" if record is None else record.cache_dir,
+            backend=job.backend,
         )
     )
     if record is not None:

@@ -87,11 +87,6 @@ class GraphReport:
         self.calls, self.regions = list(outcome.calls), Counter(outcome.regions)
 
     @property
-    def lanes(self) -> StreamSummary:
-        """The earlier name of `streams`."""
-        return self.streams
-
-    @property
     def times(self) -> dict[str, float]:
         """Seconds spent on this graph by stage, in order; shared time counts for the first
         graph."""
@@ -158,8 +153,9 @@ class GraphReport:
         kinds = Counter(kind for kind, _, _ in _gex.fused_units(self.runner))
         shown = [f"{kinds[kind]} {words}" for kind, words in _KINDS if kinds[kind]]
         lines = [f"  fused into {kinds.total()} kernels: {', '.join(shown)}"] if shown else []
+        # "not fused: NODE: not fused with NEIGHBOUR: REASON"; a reason may have colons, too.
         reasons = Counter(
-            remark.rpartition(": ")[2]
+            re.sub(r"^not fused with [^:]*: ", "", remark.split(": ", 2)[2])
             for remark in self.runner.remarks
             if remark.startswith("not fused: ")
         )
@@ -218,6 +214,7 @@ class GraphReport:
             lines.append(f"  not in place: {missed} tensors copied, {missed_bytes} bytes")
         lines += self._captures()
         if self.runner is not None:
+            lines += [f"  decided by the host: {why}" for why in self.runner.host_control]
             lines += [f"  tuned: {finding}" for finding in self.runner.tuned]
         return "\n".join(lines)
 

@@ -30,6 +30,8 @@ def memory_snapshot(
     value, in the order of the steps, with the user's line. `fn`: only the graphs of this compiled
     function. With a path the snapshot is written there, for https://pytorch.org/memory_viz.
     """
+    if callable(path):
+        raise TypeError("gex.memory_snapshot takes a path first: pass the function as fn=...")
     of_export = getattr(fn, "report", None)
     if fn is None:
         graphs: Sequence[GraphReport] = reports()

@@ -42,7 +42,7 @@ class Report:
 
     def save(self, path: StrPath) -> None:
         """Writes the page, or with a name that ends in .json the model."""
-        name = os.fspath(path)
+        name = _checked(path)
         with open(name, "w", encoding="utf-8") as file:
             file.write(self.text if name.endswith(".json") else self.html())
 
@@ -52,7 +52,8 @@ class Report:
 
     def __str__(self) -> str:
         graphs = self.model["graphs"]
-        lines = [f"report of {len(graphs)} graphs; .save('report.html') writes the page"]
+        number = "1 graph" if len(graphs) == 1 else f"{len(graphs)} graphs"
+        lines = [f"report of {number}; .save('report.html') writes the page"]
         for graph in graphs:
             timeline = graph.get("timeline")
             took = f", {timeline['ns'] / 1e6:.3f} ms a call" if timeline else ""
@@ -63,11 +64,22 @@ class Report:
         return "\n".join(lines)
 
 
+def _checked(path: StrPath) -> str:
+    """The path; an error before anything is run for a report that could not be written."""
+    name = os.fspath(path)
+    if not name.endswith((".html", ".htm", ".json")):
+        raise ValueError(f"{name!r}: a report is a page (.html) or its data (.json)")
+    folder = os.path.dirname(name) or "."
+    if not os.path.isdir(folder):
+        raise FileNotFoundError(f"the report can't be written: there is no folder {folder!r}")
+    return name
+
+
 class Recording:
     """Context that traces the calls inside and writes the page at the end; `report` is set then."""
 
     def __init__(self, path: StrPath, title: str = "") -> None:
-        self.path = path
+        self.path = _checked(path)
         self.title = title or os.path.splitext(os.path.basename(os.fspath(path)))[0]
         self.report: Report | None = None
         self._stack = contextlib.ExitStack()

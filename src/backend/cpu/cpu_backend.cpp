@@ -9,6 +9,7 @@
 #include "backend/cpu/kernels/attention.hpp"
 #include "backend/cpu/kernels/conv2d.hpp"
 #include "backend/cpu/kernels/grouped_matmul.hpp"
+#include "backend/cpu/kernels/integer_conv2d.hpp"
 #include "backend/cpu/kernels/integer_product.hpp"
 #include "backend/cpu/kernels/matmul.hpp"
 #include "backend/cpu/kernels/quantised_matmul.hpp"
@@ -45,10 +46,10 @@ struct Planner {
   }
   LaunchPlan operator()(const Conv2dProblem& p) const {
     namespace dims = problems::conv2d_dims;
+    if (kernels::is_integer_product(p))
+      return {kernels::integer_conv2d_grid(p, d), kernels::integer_conv2d_scratch_bytes(p, d), 0};
     return {kernels::conv2d_grid(p, at(dims::n), at(dims::o), at(dims::oh), at(dims::ow)),
-            kernels::conv2d_scratch_bytes(
-                p, floordiv(at(dims::c), p.groups) * at(dims::kh) * at(dims::kw)),
-            0};
+            kernels::conv2d_scratch_bytes(p), 0};
   }
   LaunchPlan operator()(const problems::Conv2dWeightGradProblem& p) const {
     namespace dims = problems::conv2d_dims;
@@ -120,10 +121,30 @@ std::optional<PackedOperand> pack_right(MatmulProblem& problem, std::vector<Dim>
                        kernels::matmul_pack_grid(problem, batches, n, k).constant()};
 }
 
+// Dims of a launch that packs weights with these strides.
+std::optional<PackedOperand> pack_integer_weights(Conv2dProblem& problem,
+                                                  const std::vector<Dim>& launch_dims) {
+  namespace at = problems::conv2d_dims;
+  const auto bytes = kernels::integer_conv2d_packed_bytes(problem, launch_dims);
+  if (!bytes) return std::nullopt;
+  const std::int64_t out = launch_dims[at::o].constant();
+  std::vector<std::int64_t> dims = {out, launch_dims[at::c].constant() / problem.groups,
+                                    launch_dims[at::kh].constant(), launch_dims[at::kw].constant()};
+  for (int k = 0; k < 4; ++k) {
+    const Dim stride = launch_dims[static_cast<std::size_t>(at::w_strides + k)];
+    if (!stride.is_const()) return std::nullopt;
+    dims.push_back(stride.constant());
+  }
+  problem.w_packed = true;
+  return PackedOperand{str("integer_conv2d ", problem.groups), problem.w, *bytes, std::move(dims),
+                       out};
+}
+
 std::optional<PackedOperand> pack_weights(Conv2dProblem& problem,
                                           const std::vector<Dim>& launch_dims,
                                           const PackOptions& options) {
   namespace at = problems::conv2d_dims;
+  if (kernels::is_integer_product(problem)) return pack_integer_weights(problem, launch_dims);
   const auto sizes = kernels::conv2d_constant_sizes(problem, launch_dims);
   if (!sizes) return std::nullopt;
   Conv2dProblem packed = problem;

@@ -30,7 +30,7 @@ using kernels::Trial;
 using kernels::TuningCandidate;
 
 constexpr const char* kKind = "tuning";
-constexpr const char* kSection = "way";
+constexpr const char* kSection = "candidate";
 
 // Larger problems are measured on the first part of their grid.
 constexpr double kWork = 1e9;
@@ -73,77 +73,31 @@ std::string label_of(const Trial& trial) {
   return str(text, " ", problems::print(trial.problem));
 }
 
-}  // namespace
+struct Timed {
+  TuningCandidate candidate;
+  double microseconds;
+};
 
-TuningCandidate Tuner::best(const kernels::Problem& problem, std::span<const std::int64_t> dims) {
-  const std::vector<TuningCandidate> candidates = kernels::tuning_candidates(problem, dims);
-  if (candidates.size() < 2) return {};
-  const std::optional<Trial> trial = kernels::trial_of(problem, dims);
-  if (!trial || trial->grid == 0) return {};
-  Digester digester;
-  digester.add(problems::print(trial->problem)).add(target_);
-  for (std::int64_t dim : trial->dims) digester.add(dim);
-  const Digest key = digester.digest();
-  {
-    const std::lock_guard lock(mutex_);
-    const auto found = known_.find(key.hex());
-    if (found != known_.end()) return found->second;
-  }
-  const auto remember = [&](TuningCandidate way, std::string text) {
-    std::string finding = str(label_of(*trial), ": ", text);
-    log(LogArea::tune, LogLevel::info, finding);
-    const std::lock_guard lock(mutex_);
-    known_.emplace(key.hex(), way);
-    findings_.push_back(std::move(finding));
-    return way;
-  };
-  if (store_ != nullptr) {
-    if (const std::optional<program::Artefact> kept = store_->load(kKind, key)) {
-      const bool whole = kept->sections.size() == 1 && kept->sections[0].name == kSection;
-      const std::optional<TuningCandidate> way =
-          whole ? kernels::find_candidate(candidates, kept->sections[0].bytes) : std::nullopt;
-      if (way) return remember(*way, str(kernels::name_of(*way), ", measured earlier"));
-      store_->discard(kKind, key, "its candidate is not available on this machine");
-    }
-  }
-  std::int64_t bytes = trial->scratch_bytes;
-  for (std::int64_t size : trial->buffer_bytes) bytes += size;
-  if (bytes > kMaxBytes) return remember({}, "by rule: too large to be tried");
-  Activity::note(str("measuring ", label_of(*trial), " in ", candidates.size(), " forms"));
-  const std::vector<Timed> times = measure(*trial, candidates);
-  if (times.empty()) return {};
-  const auto fastest = std::ranges::min_element(times, {}, &Timed::microseconds);
-  const bool gains = fastest->microseconds < times.front().microseconds * (1 - kGain);
-  const TuningCandidate way = gains ? fastest->way : times.front().way;
-  std::string text;
-  for (const Timed& timed : times)
-    text += str(text.empty() ? "" : ", ", kernels::name_of(timed.way), " ",
-                std::round(timed.microseconds * 100) / 100, " us");
-  if (store_ != nullptr) {
-    program::Artefact artefact;
-    artefact.label = label_of(*trial);
-    artefact.sections.push_back({kSection, kernels::name_of(way)});
-    store_->save(kKind, key, std::move(artefact));
-  }
-  return remember(way, str(kernels::name_of(way), " of ", text));
+// Points of the grid that are measured.
+std::int64_t points_of(const Trial& trial) {
+  const double part = std::min(1.0, kWork / std::max(trial.work, 1.0));
+  return std::max<std::int64_t>(1,
+                                static_cast<std::int64_t>(static_cast<double>(trial.grid) * part));
 }
 
 // Empty if the process is about to exit.
-std::vector<Tuner::Timed> Tuner::measure(const Trial& trial,
-                                         const std::vector<TuningCandidate>& ways) const {
+std::vector<Timed> measure(const Trial& trial, const std::vector<TuningCandidate>& candidates) {
   Memory a(trial.buffer_bytes[0]), b(trial.buffer_bytes[1]), c(trial.buffer_bytes[2]);
   Memory scratch(trial.scratch_bytes);
   fill(a.data(), trial.buffer_bytes[0]);
   fill(b.data(), trial.buffer_bytes[1]);
   void* const buffers[] = {a.data(), b.data(), c.data()};
-  const double part = std::min(1.0, kWork / std::max(trial.work, 1.0));
-  const auto end =
-      std::max<std::int64_t>(1, static_cast<std::int64_t>(static_cast<double>(trial.grid) * part));
+  const std::int64_t end = points_of(trial);
   std::vector<program::Callable> code;
   std::vector<Timed> times;
-  for (const TuningCandidate& way : ways) {
-    code.push_back(kernels::make(trial.problem, {}, way));
-    times.push_back({way, std::numeric_limits<double>::infinity()});
+  for (const TuningCandidate& candidate : candidates) {
+    code.push_back(kernels::make(trial.problem, {}, candidate));
+    times.push_back({candidate, std::numeric_limits<double>::infinity()});
   }
   const auto start = Clock::now();
   int repeats = 1;
@@ -163,6 +117,81 @@ std::vector<Tuner::Timed> Tuner::measure(const Trial& trial,
     if (round > 0 && late) break;
   }
   return times;
+}
+
+std::int64_t bytes_of(const Trial& trial) {
+  std::int64_t bytes = trial.scratch_bytes;
+  for (std::int64_t size : trial.buffer_bytes) bytes += size;
+  return bytes;
+}
+
+}  // namespace
+
+std::vector<TimedCandidate> timed_candidates(const problems::Problem& problem,
+                                             std::span<const std::int64_t> dims) {
+  const std::vector<TuningCandidate> candidates = kernels::tuning_candidates(problem, dims);
+  if (candidates.size() < 2) return {};
+  const std::optional<Trial> trial = kernels::trial_of(problem, dims);
+  if (!trial || trial->grid == 0 || bytes_of(*trial) > kMaxBytes) return {};
+  const double scale = static_cast<double>(trial->grid) / static_cast<double>(points_of(*trial));
+  std::vector<TimedCandidate> timed;
+  for (const Timed& one : measure(*trial, candidates))
+    timed.push_back(
+        {kernels::name_of(timed.empty() ? kernels::choice_by_rule(problem, dims) : one.candidate),
+         one.microseconds * scale});
+  return timed;
+}
+
+TuningCandidate Tuner::best(const kernels::Problem& problem, std::span<const std::int64_t> dims) {
+  const std::vector<TuningCandidate> candidates = kernels::tuning_candidates(problem, dims);
+  if (candidates.size() < 2) return {};
+  const std::optional<Trial> trial = kernels::trial_of(problem, dims);
+  if (!trial || trial->grid == 0) return {};
+  Digester digester;
+  digester.add(problems::print(trial->problem)).add(target_);
+  for (std::int64_t dim : trial->dims) digester.add(dim);
+  const Digest key = digester.digest();
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = known_.find(key.hex());
+    if (found != known_.end()) return found->second;
+  }
+  const auto remember = [&](TuningCandidate candidate, std::string text) {
+    std::string finding = str(label_of(*trial), ": ", text);
+    log(LogArea::tune, LogLevel::info, finding);
+    const std::lock_guard lock(mutex_);
+    known_.emplace(key.hex(), candidate);
+    findings_.push_back(std::move(finding));
+    return candidate;
+  };
+  if (store_ != nullptr) {
+    if (const std::optional<program::Artefact> kept = store_->load(kKind, key)) {
+      const bool whole = kept->sections.size() == 1 && kept->sections[0].name == kSection;
+      const std::optional<TuningCandidate> candidate =
+          whole ? kernels::find_candidate(candidates, kept->sections[0].bytes) : std::nullopt;
+      if (candidate)
+        return remember(*candidate, str(kernels::name_of(*candidate), ", measured earlier"));
+      store_->discard(kKind, key, "its candidate is not available on this machine");
+    }
+  }
+  if (bytes_of(*trial) > kMaxBytes) return remember({}, "by rule: too large to be tried");
+  Activity::note(str("measuring ", label_of(*trial), " in ", candidates.size(), " forms"));
+  const std::vector<Timed> times = measure(*trial, candidates);
+  if (times.empty()) return {};
+  const auto fastest = std::ranges::min_element(times, {}, &Timed::microseconds);
+  const bool gains = fastest->microseconds < times.front().microseconds * (1 - kGain);
+  const TuningCandidate candidate = gains ? fastest->candidate : times.front().candidate;
+  std::string text;
+  for (const Timed& timed : times)
+    text += str(text.empty() ? "" : ", ", kernels::name_of(timed.candidate), " ",
+                std::round(timed.microseconds * 100) / 100, " us");
+  if (store_ != nullptr) {
+    program::Artefact artefact;
+    artefact.label = label_of(*trial);
+    artefact.sections.push_back({kSection, kernels::name_of(candidate)});
+    store_->save(kKind, key, std::move(artefact));
+  }
+  return remember(candidate, str(kernels::name_of(candidate), " of ", text));
 }
 
 std::vector<std::string> Tuner::findings() const {

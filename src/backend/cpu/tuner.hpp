@@ -15,6 +15,17 @@
 
 namespace gex::backend::cpu {
 
+// A form and a vector width, and the processor time that it takes on one thread.
+struct TimedCandidate {
+  std::string name;
+  double microseconds;
+};
+
+// The candidates for a problem of these sizes, measured now: the heuristic's choice first. Empty
+// if there is no choice, or memory is short.
+std::vector<TimedCandidate> timed_candidates(const problems::Problem& problem,
+                                             std::span<const std::int64_t> dims);
+
 class Tuner {
  public:
   // `target`: the machine that the measurements are for. The store may be null.
@@ -29,13 +40,6 @@ class Tuner {
   std::vector<std::string> findings() const;
 
  private:
-  struct Timed {
-    kernels::TuningCandidate way;
-    double microseconds;
-  };
-  std::vector<Timed> measure(const kernels::Trial& trial,
-                             const std::vector<kernels::TuningCandidate>& ways) const;
-
   const std::shared_ptr<Store> store_;
   const std::string target_;
   mutable std::mutex mutex_;  // guards the following fields

@@ -18,8 +18,9 @@ class AttachedWriter : private BodyWriter {
       : BodyWriter(kernel, std::move(exchanged)), value_buffer_(value_buffer), returns_(returns) {}
 
   // `first_buffer`, `first_dim`: positions of the kernel's other parameters and symbols in the
-  // words.
-  std::string write(const std::string& name, int first_buffer, int first_dim) {
+  // words. `values`: of the symbols, or empty.
+  std::string write(const std::string& name, int first_buffer, int first_dim,
+                    std::span<const std::int64_t> values) {
     const DType dtype = kernel_.buffers[at(value_buffer_)].dtype;
     const std::string type = register_type(dtype);
     depth_ = 0;
@@ -38,7 +39,10 @@ class AttachedWriter : private BodyWriter {
         line("b" + std::to_string(b) + " = " + pointer(b, "words[" + std::to_string(word++) + "]") +
              ";");
     for (std::size_t i = 0; i < symbols.size(); ++i)
-      line("s" + std::to_string(i) + " = words[" + std::to_string(at(first_dim) + i) + "];");
+      line("s" + std::to_string(i) + " = " +
+           (values.empty() ? "words[" + std::to_string(at(first_dim) + i) + "]"
+                           : std::to_string(values[i]) + "ll") +
+           ";");
     close();
     open(returns_ ? "GEX_METHOD " + type + " operator()(i64 point) const"
                   : "GEX_METHOD void operator()(i64 point, " + type + " value) const");
@@ -90,19 +94,25 @@ std::vector<bool> exchanged_params(const AttachedKernels& attached, const loop::
   return result;
 }
 
+std::span<const std::int64_t> values_from(std::span<const std::int64_t> values, int first) {
+  return values.empty() ? values : values.subspan(at(first));
+}
+
 }  // namespace
 
 std::string epilogue_text(const std::string& name, const AttachedKernels& attached,
-                          int first_buffer, int buffers) {
+                          int first_buffer, int buffers, std::span<const std::int64_t> values) {
   return AttachedWriter(*attached.epilogue, 0, false,
                         exchanged_params(attached, *attached.epilogue, 0, first_buffer))
-      .write(name, first_buffer, buffers + attached.epilogue_dims_begin);
+      .write(name, first_buffer, buffers + attached.epilogue_dims_begin,
+             values_from(values, attached.epilogue_dims_begin));
 }
 
 std::string prologue_text(const std::string& name, const AttachedKernels::Prologue& prologue,
-                          int buffers) {
+                          int buffers, std::span<const std::int64_t> values) {
   return AttachedWriter(*prologue.kernel, prologue.kernel->num_params() - 1, true, {})
-      .write(name, prologue.first_buffer, buffers + prologue.dims_begin);
+      .write(name, prologue.first_buffer, buffers + prologue.dims_begin,
+             values_from(values, prologue.dims_begin));
 }
 
 }  // namespace gex::backend::cuda

@@ -238,11 +238,12 @@ AttentionPlan mma_plan(const problems::AttentionProblem& p, std::span<const Dim>
         (std::min<std::int64_t>(dims[attention_dim::keys].range().hi, 1 << 30) + 63) / 64;
     // Joining the blocks of a cluster takes as long as a few tiles.
     constexpr std::int64_t kTilesEach = 4;
-    while (plan.splits < 8 && kTilesEach * plan.splits <= tiles &&
+    while (limits.clusters && plan.splits < 8 && kTilesEach * plan.splits <= tiles &&
            units.range().lo * plan.splits < limits.multiprocessors)
       plan.splits *= 2;
   }
-  return plan;
+  if (plan.shared_bytes() > limits.shared_bytes) plan.stages = 2;
+  return plan.shared_bytes() <= limits.shared_bytes ? plan : AttentionPlan{};
 }
 
 void declare_mma(ProblemText& out, const problems::AttentionProblem& p, const AttentionPlan& plan) {

@@ -1,6 +1,12 @@
-// Convolutions and their gradients as matmuls whose right operand is gathered from the image.
+// Convolutions and their gradients: which kernel computes them.
 
-#include "backend/cuda/problem_text.hpp"
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "backend/cuda/conv2d_forms_text.hpp"
+#include "backend/cuda/conv2d_mma_text.hpp"
+#include "backend/cuda/mma_text.hpp"
 #include "backend/cuda/tile_text.hpp"
 #include "base/error.hpp"
 
@@ -11,129 +17,149 @@ namespace conv_dim = problems::conv2d_dims;
 namespace {
 
 constexpr int kConvBlocksEach = 8;  // on one multiprocessor
+constexpr std::int64_t kFewRows = 16;
 
-constexpr std::string_view kConvSizes = R"cuda(
-struct Sizes {
-  i64 images, channels, height, width, outputs, out_height, out_width, taps_y, taps_x;
-  i64 x[4], w[4], y[4];  // strides
-  GEX_METHOD void bind(const i64* dims) {
-    images = dims[0]; channels = dims[1]; height = dims[2]; width = dims[3];
-    outputs = dims[4]; out_height = dims[5]; out_width = dims[6]; taps_y = dims[7]; taps_x = dims[8];
-#pragma unroll
-    for (int i = 0; i < 4; ++i) x[i] = dims[9 + i], w[i] = dims[13 + i], y[i] = dims[17 + i];
-  }
-};
-struct Place { i64 outer, y, x; };  // (channel, tap, tap) or (image, row, column)
-GEX_FN Place place_of(i64 flat, i64 height, i64 width) {
-  Place p;
-  const i64 rest = flat / width;
-  p.x = flat - rest * width;
-  p.outer = rest / height;
-  p.y = rest - p.outer * height;
-  return p;
+// ---- direct ----
+
+// Groups of few channels leave most of a tile empty.
+bool is_direct(const Conv& conv) {
+  return conv.problem.groups > 1 && conv.rows.range().hi < kFewRows;
 }
-)cuda";
 
-// Rows: output channels of a group. Columns: pixels of all results. Depth: channel and taps.
-constexpr std::string_view kForward = R"cuda(
-struct Task {
-  Image image;
-  Weights weights;
-  Finish done;
-  Sizes s;
-  i64 group, group_in, group_out;
-  bool left_by_depth, right_by_depth;
-  GEX_METHOD void set_batch(i64 batch) { group = batch; }
-  GEX_METHOD Acc left(i64 row, i64 k) const {
-    const Place t = place_of(k, s.taps_y, s.taps_x);
-    return weights((group * group_out + row) * s.w[0] + t.outer * s.w[1] + t.y * s.w[2] + t.x * s.w[3]);
+// The largest position of an operand, and a little more: at most this many elements apart.
+Dim span_of(const Conv& conv, const std::array<int, 4>& sizes, int strides) {
+  Dim span = 0;
+  for (std::size_t i = 0; i < 4; ++i)
+    span += conv.dims[static_cast<std::size_t>(sizes[i])] *
+            conv.dims[static_cast<std::size_t>(strides) + i];
+  return span;
+}
+
+KernelText direct_text(ProblemText& out, const Conv& conv, const std::string& body) {
+  const auto size = [&](int i) { return conv.dims[static_cast<std::size_t>(i)]; };
+  const Dim images = size(conv_dim::n) * size(conv_dim::c) * size(conv_dim::h) * size(conv_dim::w);
+  const Dim outputs =
+      size(conv_dim::n) * size(conv_dim::o) * size(conv_dim::oh) * size(conv_dim::ow);
+  const bool by_weights = conv.form == ConvForm::weight_grad;
+  const Dim results = by_weights ? Dim(conv.problem.groups) * conv.rows * conv.cols
+                      : conv.form == ConvForm::forward ? outputs
+                                                       : images;
+  constexpr std::int64_t kMostPositions = std::int64_t{1} << 30;
+  bool fits = true;
+  for (Dim elements :
+       {images, outputs,
+        span_of(conv, {conv_dim::n, conv_dim::c, conv_dim::h, conv_dim::w}, conv_dim::x_strides),
+        span_of(conv, {conv_dim::o, conv_dim::c, conv_dim::kh, conv_dim::kw}, conv_dim::w_strides),
+        span_of(conv, {conv_dim::n, conv_dim::o, conv_dim::oh, conv_dim::ow}, conv_dim::y_strides)})
+    fits = fits && elements.range().hi < kMostPositions;
+  out.text += str("typedef ", fits ? "int" : "i64", " Index;\n");
+  out.text += conv_direct_text(conv.form);
+  const Dim work = by_weights ? results : ceildiv(results, kTileThreads);
+  return out.done(body + "  conv_direct(task, block);\n", kTileThreads,
+                  capped_grid(work, out.limits, kConvBlocksEach), by_weights ? 64 : 0, 0);
+}
+
+// ---- on tensor cores ----
+
+// How operands are split into 16-bit floats; 0: not at all.
+int terms_of(const Conv& conv) {
+  if (conv.image != conv.weights) return 0;
+  return is_low_float(conv.image) ? 1 : conv.image == DType::f32 ? 3 : 0;
+}
+
+// Whether 8 steps of the depth are 16 aligned bytes of the left operand.
+bool left_in_rows(const Conv& conv) {
+  if (!is_low_float(conv.weights)) return false;
+  const auto at = [&](int i) { return conv.dims[static_cast<std::size_t>(i)]; };
+  const auto by_8 = [](Dim d) { return d.is_const() && d.constant() % 8 == 0; };
+  switch (conv.form) {
+    case ConvForm::forward:
+      return by_8(conv.depth) && by_8(at(conv_dim::w_strides)) &&
+             at(conv_dim::w_strides + 1) == at(conv_dim::kh) * at(conv_dim::kw) &&
+             at(conv_dim::w_strides + 2) == at(conv_dim::kw) &&
+             at(conv_dim::w_strides + 3) == Dim(1);
+    case ConvForm::weight_grad:
+      return by_8(at(conv_dim::oh) * at(conv_dim::ow)) && by_8(at(conv_dim::y_strides)) &&
+             by_8(at(conv_dim::y_strides + 1)) && at(conv_dim::y_strides + 2) == at(conv_dim::ow) &&
+             at(conv_dim::y_strides + 3) == Dim(1);
+    case ConvForm::input_grad:
+      return false;
   }
-  GEX_METHOD Acc right(i64 k, i64 col) const {
-    const Place t = place_of(k, s.taps_y, s.taps_x), p = place_of(col, s.out_height, s.out_width);
-    i64 y = p.y * kStepY - kPadY + t.y * kDilationY, x = p.x * kStepX - kPadX + t.x * kDilationX;
-    if (kUpY > 1 || kUpX > 1) {
-      y = p.y + kPadY - t.y, x = p.x + kPadX - t.x;
-      if (y % kUpY != 0 || x % kUpX != 0) return (Acc)0;
-      y /= kUpY, x /= kUpX;
+  return false;
+}
+
+// Cycles of one multiprocessor: multiplication of a step at the rate of mma instructions, ten
+// instructions for each gathered element, and what a tile takes before and after its steps.
+double cycles(const Conv& conv, const ConvTile& tile, int terms, bool in_rows,
+              const DeviceLimits& limits) {
+  const double count = static_cast<double>(conv.problem.groups) *
+                       static_cast<double>(ceildiv(conv.rows, tile.rows).constant()) *
+                       static_cast<double>(ceildiv(conv.cols, tile.cols).constant()) * tile.split;
+  const double steps = static_cast<double>(ceildiv(ceildiv(conv.depth, 64), tile.split).constant());
+  const double products = terms * (terms + 1) / 2;
+  const double gathered = tile.cols + (in_rows ? 0 : tile.rows);
+  const double step = products * tile.rows * tile.cols / 19.0 + gathered * (4.0 + terms) + 100;
+  const double ends = 1000 + tile.rows * tile.cols / 16.0 + (tile.split > 1 ? 1000 : 0);
+  const double waves = std::ceil(count / limits.multiprocessors);
+  return waves * (steps * step + ends);
+}
+
+ConvTile choose_tile(const Conv& conv, int terms, bool in_rows, const DeviceLimits& limits) {
+  constexpr ConvTile kTiles[] = {
+      {64, 128, 2, 4}, {64, 64, 2, 4}, {32, 128, 1, 8}, {128, 128, 2, 4}, {128, 64, 4, 2}};
+  // Sizes that are no constants take many registers.
+  constexpr ConvTile kSmallest = kTiles[1];
+  const ConvTile any_sizes = terms > 1 ? kSmallest : kTiles[0];
+  const auto fits = [&](const ConvTile& tile) { return tile.bytes(terms) <= limits.shared_bytes; };
+  if (!conv.constant()) return fits(any_sizes) ? any_sizes : kSmallest;
+  ConvTile best = kSmallest;
+  double least = 0;
+  for (ConvTile tile : kTiles) {
+    if (!fits(tile)) continue;
+    for (tile.split = 1; tile.split <= (limits.clusters ? 8 : 1); tile.split *= 2) {
+      const double cost = cycles(conv, tile, terms, in_rows, limits);
+      if (least == 0 || cost < least) best = tile, least = cost;
     }
-    if (y < 0 || x < 0 || y >= s.height || x >= s.width) return (Acc)0;
-    return image(p.outer * s.x[0] + (group * group_in + t.outer) * s.x[1] + y * s.x[2] + x * s.x[3]);
   }
-  GEX_METHOD void finish(i64 row, i64 col, Acc sum) const {
-    const Place p = place_of(col, s.out_height, s.out_width);
-    const i64 o = group * group_out + row;
-    done(((p.outer * s.outputs + o) * s.out_height + p.y) * s.out_width + p.x,
-         p.outer * s.y[0] + o * s.y[1] + p.y * s.y[2] + p.x * s.y[3], sum);
-  }
-  GEX_METHOD i64 rows() const { return group_out; }
-  GEX_METHOD i64 cols() const { return s.images * s.out_height * s.out_width; }
-  GEX_METHOD i64 depth() const { return group_in * s.taps_y * s.taps_x; }
-};
-)cuda";
+  return best;
+}
 
-// Rows: output channels of a group. Columns: channel and taps. Depth: pixels of all results.
-constexpr std::string_view kWeightGrad = R"cuda(
-struct Task {
-  Image image;
-  Weights weights;  // the gradient of the result
-  Finish done;
-  Sizes s;
-  i64 group, group_in, group_out;
-  bool left_by_depth, right_by_depth;
-  GEX_METHOD void set_batch(i64 batch) { group = batch; }
-  GEX_METHOD Acc left(i64 row, i64 k) const {
-    const Place p = place_of(k, s.out_height, s.out_width);
-    return weights(p.outer * s.y[0] + (group * group_out + row) * s.y[1] + p.y * s.y[2] + p.x * s.y[3]);
-  }
-  GEX_METHOD Acc right(i64 k, i64 col) const {
-    const Place t = place_of(col, s.taps_y, s.taps_x), p = place_of(k, s.out_height, s.out_width);
-    const i64 y = p.y * kStepY - kPadY + t.y * kDilationY, x = p.x * kStepX - kPadX + t.x * kDilationX;
-    if (y < 0 || x < 0 || y >= s.height || x >= s.width) return (Acc)0;
-    return image(p.outer * s.x[0] + (group * group_in + t.outer) * s.x[1] + y * s.x[2] + x * s.x[3]);
-  }
-  GEX_METHOD void finish(i64 row, i64 col, Acc sum) const {
-    const Place t = place_of(col, s.taps_y, s.taps_x);
-    done(0, (group * group_out + row) * s.w[0] + t.outer * s.w[1] + t.y * s.w[2] + t.x * s.w[3], sum);
-  }
-  GEX_METHOD i64 rows() const { return group_out; }
-  GEX_METHOD i64 cols() const { return group_in * s.taps_y * s.taps_x; }
-  GEX_METHOD i64 depth() const { return s.images * s.out_height * s.out_width; }
-};
-)cuda";
+constexpr int kMmaBlocksEach = 2;
 
-// Rows: input channels of a group. Columns: pixels of all images. Depth: output channel and taps.
-constexpr std::string_view kInputGrad = R"cuda(
-struct Task {
-  Image image;  // the gradient of the result
-  Weights weights;
-  Finish done;
-  Sizes s;
-  i64 group, group_in, group_out;
-  bool left_by_depth, right_by_depth;
-  GEX_METHOD void set_batch(i64 batch) { group = batch; }
-  GEX_METHOD Acc left(i64 row, i64 k) const {
-    const Place t = place_of(k, s.taps_y, s.taps_x);
-    return weights((group * group_out + t.outer) * s.w[0] + row * s.w[1] + t.y * s.w[2] + t.x * s.w[3]);
-  }
-  GEX_METHOD Acc right(i64 k, i64 col) const {
-    const Place t = place_of(k, s.taps_y, s.taps_x), p = place_of(col, s.height, s.width);
-    const i64 y = p.y + kPadY - t.y * kDilationY, x = p.x + kPadX - t.x * kDilationX;
-    if (y < 0 || x < 0 || y % kStepY != 0 || x % kStepX != 0) return (Acc)0;
-    if (y / kStepY >= s.out_height || x / kStepX >= s.out_width) return (Acc)0;
-    return image(p.outer * s.y[0] + (group * group_out + t.outer) * s.y[1] + y / kStepY * s.y[2] +
-                 x / kStepX * s.y[3]);
-  }
-  GEX_METHOD void finish(i64 row, i64 col, Acc sum) const {
-    const Place p = place_of(col, s.height, s.width);
-    done(0, p.outer * s.x[0] + (group * group_in + row) * s.x[1] + p.y * s.x[2] + p.x * s.x[3], sum);
-  }
-  GEX_METHOD i64 rows() const { return group_in; }
-  GEX_METHOD i64 cols() const { return s.images * s.height * s.width; }
-  GEX_METHOD i64 depth() const { return group_out * s.taps_y * s.taps_x; }
-};
-)cuda";
+// Whether registers are enough for two blocks on a multiprocessor.
+bool fits_twice(const Conv& conv, const ConvTile& tile, int terms) {
+  return terms == 1 && tile.rows * tile.cols <= 64 * 64 &&
+         std::all_of(conv.dims.begin(), conv.dims.end(), [](Dim dim) { return dim.is_const(); });
+}
 
-constexpr std::string_view kConvBody = R"cuda(
+KernelText mma_text(ProblemText& out, const Conv& conv, int terms, std::string body) {
+  const bool in_rows = left_in_rows(conv);
+  const bool computed = conv.problem.x_computed && conv.form == ConvForm::forward;
+  const bool halves = terms == 1 && !computed;
+  const ConvTile tile = choose_tile(conv, terms, in_rows, out.limits);
+  out.constant("kBf16", terms > 1 || conv.image == DType::bf16 ? 1 : 0);
+  out.constant("kTerms", terms);
+  out.constant("kGathersHalves", halves ? 1 : 0);
+  out.constant("kLeftInRows", in_rows ? 1 : 0);
+  out.constant("kLinesApart", conv.form == ConvForm::weight_grad ? 1 : 0);
+  out.text += str("typedef ", halves ? "unsigned short" : "float", " Gathered;\n");
+  out.text += mma_fragments_text();
+  out.text += conv_mma_text();
+  const Dim work =
+      Dim(conv.problem.groups) * ceildiv(conv.rows, tile.rows) * ceildiv(conv.cols, tile.cols);
+  body += str("  if (conv_fits(task)) {\n    GEX_DECLARE_LOCALS\n    conv_product<", tile.rows,
+              ", ", tile.cols, ", ", tile.warp_rows, ", ", tile.warp_cols, ", ", tile.split,
+              ">(task, block, (char*)gex_locals);\n    return;\n  }\n",
+              "  all_tiles<4, true>(task, block, kGroups, task.rows(), task.cols(), "
+              "task.depth());\n");
+  const Dim most(std::max(1, out.limits.multiprocessors * kMmaBlocksEach / tile.split));
+  return out.done(body, kMmaThreads, min(work, most) * Dim(tile.split), tile.bytes(terms), 0,
+                  fits_twice(conv, tile, terms) ? kMmaBlocksEach : 1, tile.split);
+}
+
+// ---- all of them ----
+
+constexpr std::string_view kTask = R"cuda(
   Task task;
   task.image.bind(words);
   task.weights.bind(words);
@@ -143,27 +169,17 @@ constexpr std::string_view kConvBody = R"cuda(
   task.group_out = task.s.outputs / kGroups;
   task.left_by_depth = true;
   task.right_by_depth = kRightByDepth;
-  tiled_product(task, block, kGroups, task.rows(), task.cols(), task.depth());
 )cuda";
 
-struct Form {
-  const char* name;
-  std::string_view task;
-  int image, weights;  // which operands these are
-  DType image_dtype, weights_dtype, result_dtype;
-  Dim rows, cols;  // of one group
-  bool right_by_depth;
-};
-
-KernelText conv_text(const problems::Conv2dProblem& p, const Form& form,
-                     const AttachedKernels& attached, std::span<const Dim> dims,
+KernelText conv_text(const std::string& name, const Conv& conv, const AttachedKernels& attached,
                      const DeviceLimits& limits) {
+  const problems::Conv2dProblem& p = conv.problem;
   GEX_CHECK(!p.w_packed, "CUDA convolutions read W in its own layout, not packed");
-  ProblemText out(form.name, attached, 2, 1, false, dims, limits);
+  ProblemText out(name, attached, 2, 1, false, conv.dims, limits);
   out.accumulator(p.x);
-  out.operand("Image", form.image, form.image_dtype);
-  out.operand("Weights", form.weights, form.weights_dtype);
-  out.finish(form.result_dtype);
+  out.operand("Image", 0, conv.image);
+  out.operand("Weights", 1, conv.weights);
+  out.finish(conv.result);
   out.constant("kStepY", p.stride[0]);
   out.constant("kStepX", p.stride[1]);
   out.constant("kDilationY", p.dilation[0]);
@@ -174,45 +190,52 @@ KernelText conv_text(const problems::Conv2dProblem& p, const Form& form,
   out.constant("kUpX", p.up[1]);
   out.constant("kGroups", p.groups);
   out.constant("kMultiprocessors", limits.multiprocessors);
-  out.constant("kRightByDepth", form.right_by_depth ? 1 : 0);
-  out.text += kConvSizes;
-  out.text += form.task;
+  out.constant("kRightByDepth", conv.form == ConvForm::weight_grad ? 1 : 0);
+  out.text += conv_sizes_text();
+  out.text += conv_task_text(conv.form);
+  const std::string body(kTask);
+  if (is_direct(conv)) return direct_text(out, conv, body);
   out.tile_product(p.x);
-  const Dim work = Dim(p.groups) * ceildiv(form.rows, kTileRows) * ceildiv(form.cols, kTileCols);
-  return out.done(std::string(kConvBody), kTileThreads, capped_grid(work, limits, kConvBlocksEach),
-                  0, 0);
+  if (const int terms = terms_of(conv); terms > 0) return mma_text(out, conv, terms, body);
+  const Dim work = Dim(p.groups) * ceildiv(conv.rows, kTileRows) * ceildiv(conv.cols, kTileCols);
+  return out.done(
+      body + "  tiled_product(task, block, kGroups, task.rows(), task.cols(), task.depth());\n",
+      kTileThreads, capped_grid(work, limits, kConvBlocksEach), 0, 0);
 }
 
 Dim per_group(Dim channels, const problems::Conv2dProblem& p) {
   return floordiv(channels, Dim(p.groups));
+}
+Dim taps(std::span<const Dim> dims) { return dims[conv_dim::kh] * dims[conv_dim::kw]; }
+Dim result_pixels(std::span<const Dim> dims) {
+  return dims[conv_dim::n] * dims[conv_dim::oh] * dims[conv_dim::ow];
 }
 
 }  // namespace
 
 KernelText conv2d_text(const problems::Conv2dProblem& p, const AttachedKernels& attached,
                        std::span<const Dim> dims, const DeviceLimits& limits) {
-  return conv_text(p,
-                   {"gex_conv2d", kForward, 0, 1, p.x, p.w, p.y, per_group(dims[conv_dim::o], p),
-                    dims[conv_dim::n] * dims[conv_dim::oh] * dims[conv_dim::ow], false},
-                   attached, dims, limits);
+  return conv_text("gex_conv2d",
+                   {ConvForm::forward, p, dims, p.x, p.w, p.y, per_group(dims[conv_dim::o], p),
+                    result_pixels(dims), per_group(dims[conv_dim::c], p) * taps(dims)},
+                   attached, limits);
 }
 
 KernelText conv2d_weight_grad_text(const problems::Conv2dProblem& p, std::span<const Dim> dims,
                                    const DeviceLimits& limits) {
-  return conv_text(
-      p,
-      {"gex_conv2d_weight_grad", kWeightGrad, 0, 1, p.x, p.w, p.y, per_group(dims[conv_dim::o], p),
-       per_group(dims[conv_dim::c], p) * dims[conv_dim::kh] * dims[conv_dim::kw], true},
-      {}, dims, limits);
+  return conv_text("gex_conv2d_weight_grad",
+                   {ConvForm::weight_grad, p, dims, p.x, p.w, p.y, per_group(dims[conv_dim::o], p),
+                    per_group(dims[conv_dim::c], p) * taps(dims), result_pixels(dims)},
+                   {}, limits);
 }
 
 KernelText conv2d_input_grad_text(const problems::Conv2dProblem& p, std::span<const Dim> dims,
                                   const DeviceLimits& limits) {
-  return conv_text(
-      p,
-      {"gex_conv2d_input_grad", kInputGrad, 0, 1, p.y, p.w, p.x, per_group(dims[conv_dim::c], p),
-       dims[conv_dim::n] * dims[conv_dim::h] * dims[conv_dim::w], false},
-      {}, dims, limits);
+  return conv_text("gex_conv2d_input_grad",
+                   {ConvForm::input_grad, p, dims, p.y, p.w, p.x, per_group(dims[conv_dim::c], p),
+                    dims[conv_dim::n] * dims[conv_dim::h] * dims[conv_dim::w],
+                    per_group(dims[conv_dim::o], p) * taps(dims)},
+                   {}, limits);
 }
 
 }  // namespace gex::backend::cuda

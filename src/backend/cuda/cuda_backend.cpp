@@ -1,15 +1,16 @@
 #include "backend/cuda/cuda_backend.hpp"
 
 #include <algorithm>
-#include <charconv>
+#include <map>
 #include <unordered_map>
-#include <unordered_set>
 #include <utility>
 
 #include "backend/cuda/kernel_text.hpp"
 #include "backend/cuda/merged_launches.hpp"
 #include "backend/cuda/nvrtc.hpp"
+#include "backend/cuda/program_texts.hpp"
 #include "backend/cuda/ring_kernel_text.hpp"
+#include "backend/cuda/static_codes.hpp"
 #include "backend/cuda/step_kernels.hpp"
 #include "backend/cuda/super_kernels.hpp"
 #include "backend/parsed_codes.hpp"
@@ -19,33 +20,26 @@
 #include "loop/kernel.hpp"
 #include "nvidia/device.hpp"
 #include "problems/matmul_sizes.hpp"
+#include "program/control.hpp"
 
 namespace gex::backend::cuda {
 
 namespace {
 
-constexpr const char* kLibrary = "cublas";
 // The architecture that code is compiled for if there is no device to query.
 constexpr const char* kDefaultArchitecture = "sm_90";
+// The oldest with the instructions of the texts: asynchronous copies, products and minima of 16-bit
+// floats.
+constexpr int kOldestCapability = 80;
 
 std::string& named_architecture() {
   static auto* name = new std::string;
   return *name;
 }
 
-// "sm_90" -> 90; 0 for names of another form.
-int compute_capability(std::string_view architecture) {
-  int number = 0;
-  constexpr std::string_view kPrefix = "sm_";
-  if (architecture.starts_with(kPrefix))
-    std::from_chars(architecture.data() + kPrefix.size(), architecture.data() + architecture.size(),
-                    number);
-  return number;
-}
-
 // Of devices in data centres: grids are chosen for them.
 int usual_multiprocessors(std::string_view architecture) {
-  constexpr std::pair<int, int> kKnown[] = {{70, 80}, {80, 108}, {86, 84}, {89, 142}, {90, 132}};
+  constexpr std::pair<int, int> kKnown[] = {{80, 108}, {86, 84}, {89, 142}, {90, 132}};
   constexpr int kNewer = 148;
   const int capability = compute_capability(architecture);
   for (const auto& [known, multiprocessors] : kKnown)
@@ -54,11 +48,7 @@ int usual_multiprocessors(std::string_view architecture) {
 }
 
 DeviceLimits limits_of(const Target& target) {
-  DeviceLimits limits;
-  limits.multiprocessors = static_cast<int>(target.multiprocessors);
-  limits.architecture = target.architecture;
-  limits.dependent_launch = compute_capability(target.architecture) >= 90;
-  return limits;
+  return device_limits(target.architecture, static_cast<int>(target.multiprocessors));
 }
 
 // Whether the library can address a matrix with these strides: one of them is 1, and the other is
@@ -124,6 +114,9 @@ class CudaBackend final : public Backend {
     if (!device)
       fail(ErrorCode::device_error, "the CUDA driver returned no properties of ", target.text());
     target.architecture = str("sm_", device->major, device->minor);
+    if (compute_capability(target.architecture) < kOldestCapability)
+      fail(ErrorCode::unsupported, target.text(), " (", device->name, ", compute capability ",
+           device->major, ".", device->minor, ") is too old: gex needs 8.0 or newer");
     target.multiprocessors = device->multiprocessors;
     return target;
   }
@@ -132,6 +125,15 @@ class CudaBackend final : public Backend {
     const std::string ring = ring_options_text();
     return str(target.architecture, ", ", target.multiprocessors, " multiprocessors, NVRTC ",
                nvrtc_version(), ring.empty() ? "" : ", ring ", ring);
+  }
+
+  // There are no kernels for products of 8-bit integers, transposed convolutions, and many rows
+  // times quantised weights. separate-axes is for kernels that use vectors.
+  PassSwitches pass_switches() const override {
+    return {.disabled = {"integer-products", "quantised-products", "select-transposed-convolutions",
+                         "separate-axes"},
+            .enabled = {"expand-integer-products", "quantised-products-of-few-rows",
+                        "expand-quantised-products"}};
   }
 
   LaunchPlan plan(const loop::Kernel& kernel, const Target& target) const override {
@@ -158,12 +160,10 @@ class CudaBackend final : public Backend {
   CompiledCode compile(std::shared_ptr<const program::Program> program,
                        const CodeOptions& options) const override {
     const Target target = describe(parse_target(program->target));
-    const ParsedCodes parsed = parse_codes(*program);
+    auto codes = std::make_shared<const ParsedCodes>(parse_codes(*program));
+    const ParsedCodes& parsed = *codes;
     const std::vector<KernelText> texts = texts_of_codes(*program, parsed, target);
-    const std::vector<MergedLaunch> merged =
-        merged_launches(*program, texts, [&](int code, const std::vector<bool>& shared) {
-          return text_of(*program, parsed, code, limits_of(target), shared);
-        });
+    const std::vector<MergedLaunch> merged = generic_merged(*program, parsed, texts, target);
     const std::vector<SuperKernel> persistent = persistent_kernels(*program, parsed, target);
     const std::vector<bool> alone = launched_alone(*program);
     std::vector<Source> sources;
@@ -178,7 +178,7 @@ class CudaBackend final : public Backend {
     const std::size_t first_persistent = sources.size();
     for (const SuperKernel& kernel : persistent)
       sources.push_back({"SuperKernel", kernel.text.source, kernel.text.specific});
-    sources.push_back({"copy and fill", kStepKernels});
+    sources.push_back({"copy and fill", step_kernels(program::has_control(*program))});
     const std::unique_ptr<ObjectStore> objects =
         options.cache == nullptr ? nullptr : std::make_unique<ObjectStore>(options.cache);
     const auto cubins = compile_cubins(sources, target.architecture, objects.get());
@@ -207,6 +207,8 @@ class CudaBackend final : public Backend {
           .threads = persistent[k].text.block,
           .shared_bytes = persistent[k].text.shared_bytes.constant()};
     result.executable.step_image = cubins.back();
+    result.specialiser = static_codes(program, std::move(codes), limits_of(target),
+                                      options.keep_static_code ? options.cache : nullptr);
     result.executable.program = std::move(program);
     result.generator = str("nvrtc (", target.architecture, ")");
     return result;
@@ -217,9 +219,7 @@ class CudaBackend final : public Backend {
     const DeviceLimits limits = limits_of(target);
     std::vector<KernelText> texts;
     for (std::size_t k = 0; k < parsed.codes.size(); ++k)
-      texts.push_back(parsed.codes[k].algorithm == kLibrary
-                          ? KernelText{}
-                          : text_of(program, parsed, static_cast<int>(k), limits));
+      texts.push_back(text_of_code(program, parsed, static_cast<int>(k), limits));
     return texts;
   }
 
@@ -240,18 +240,25 @@ class CudaBackend final : public Backend {
   // By code: whether some launch of it runs as a separate kernel.
   static std::vector<bool> launched_alone(const program::Program& program) {
     std::vector<bool> alone(program.codes.size(), false);
-    for (const program::Segment& segment : program.segments) {
-      for (std::size_t i = 0; i < segment.steps.size(); ++i) {
-        const auto* launch = std::get_if<program::Launch>(&segment.steps[i].op);
-        if (launch == nullptr || launch->with_previous || launch->phase >= 0) continue;
-        const auto* next = i + 1 < segment.steps.size()
-                               ? std::get_if<program::Launch>(&segment.steps[i + 1].op)
-                               : nullptr;
-        if (next == nullptr || !next->with_previous)
-          alone[static_cast<std::size_t>(launch->code)] = true;
-      }
-    }
+    for (const program::Launch* launch : separate_launches(program))
+      alone[static_cast<std::size_t>(launch->code)] = true;
     return alone;
+  }
+
+  static std::vector<MergedLaunch> generic_merged(const program::Program& program,
+                                                  const ParsedCodes& parsed,
+                                                  const std::vector<KernelText>& texts,
+                                                  const Target& target) {
+    std::map<std::pair<int, std::vector<bool>>, KernelText> sharing;
+    return merged_launches(
+        program,
+        [&](const program::Launch& launch, const std::vector<bool>& shared) -> const KernelText& {
+          if (shared.empty()) return texts[static_cast<std::size_t>(launch.code)];
+          const auto found = sharing.find({launch.code, shared});
+          if (found != sharing.end()) return found->second;
+          KernelText text = text_of_code(program, parsed, launch.code, limits_of(target), shared);
+          return sharing.emplace(std::pair(launch.code, shared), std::move(text)).first->second;
+        });
   }
 
   static std::vector<SuperKernel> persistent_kernels(const program::Program& program,
@@ -260,56 +267,8 @@ class CudaBackend final : public Backend {
     DeviceLimits limits = limits_of(target);
     limits.persistent = true;
     return super_kernels(program, limits, [&](int code, const std::vector<bool>& exchanged) {
-      return text_of(program, parsed, code, limits, exchanged);
+      return text_of_code(program, parsed, code, limits, exchanged);
     });
-  }
-
-  // All launches of a code have the same text, so the dims can be taken from any of them.
-  static const program::Launch& launch_of(const program::Program& program, int code) {
-    for (const program::Segment& segment : program.segments)
-      for (const program::Step& step : segment.steps)
-        if (const auto* launch = std::get_if<program::Launch>(&step.op); launch != nullptr)
-          if (launch->code == code) return *launch;
-    GEX_CHECK(false, "code ", code, " is not launched");
-  }
-
-  // Whether no step writes the memory that the launches of a matmul read as their right operand.
-  static bool reads_constant_right(const program::Program& program, int code) {
-    std::unordered_set<program::BufferId> right, written;
-    for (const program::Segment& segment : program.segments) {
-      for (const program::Step& step : segment.steps) {
-        const auto* launch = std::get_if<program::Launch>(&step.op);
-        if (launch != nullptr && launch->code == code && launch->buffers.size() > 1)
-          right.insert(program::root_of(program, launch->buffers[1]));
-        for (program::BufferId id : program::writes_of(step))
-          written.insert(program::root_of(program, id));
-      }
-    }
-    return std::none_of(right.begin(), right.end(), [&](program::BufferId root) {
-      using Kind = program::BufferDesc::Kind;
-      const Kind kind = program.buffers[static_cast<std::size_t>(root)].kind;
-      return written.contains(root) || (kind != Kind::input && kind != Kind::constant);
-    });
-  }
-
-  static KernelText text_of(const program::Program& program, const ParsedCodes& parsed, int number,
-                            const DeviceLimits& limits, const std::vector<bool>& exchanged = {}) {
-    const ParsedCode& code = parsed.codes[static_cast<std::size_t>(number)];
-    const auto kernel = [&](int k) { return &parsed.kernels[static_cast<std::size_t>(k)]; };
-    if (!code.problem) return emit(*kernel(code.kernel), limits, exchanged);
-    AttachedKernels attached;
-    attached.exchanged = exchanged;
-    if (code.kernel >= 0) {
-      attached.epilogue = kernel(code.kernel);
-      attached.extra_buffers = code.extra_buffers;
-      attached.epilogue_dims_begin = problems::dims_count(*code.problem);
-    }
-    for (const program::Code::Prologue& prologue : code.prologues)
-      attached.prologues.push_back({kernel(prologue.kernel), prologue.operand,
-                                    prologue.first_buffer, prologue.input_buffers,
-                                    prologue.dims_begin});
-    attached.constant_right = reads_constant_right(program, number);
-    return emit(*code.problem, attached, launch_of(program, number).dims, limits);
   }
 };
 
@@ -321,9 +280,9 @@ const Backend& backend() {
 }
 
 void compile_for(const std::string& architecture) {
-  if (compute_capability(architecture) < 70)
+  if (compute_capability(architecture) < kOldestCapability)
     fail(ErrorCode::invalid_argument, "'", architecture,
-         "' is no GPU architecture that gex supports: use sm_70 or newer, such as sm_90");
+         "' is not a GPU architecture that gex supports: use sm_80 or newer, such as sm_90");
   named_architecture() = architecture;
 }
 

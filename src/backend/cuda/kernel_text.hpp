@@ -28,9 +28,18 @@ struct DeviceLimits {
   // Kernels are launched with programmatic stream serialization: each waits until its predecessors'
   // writes are visible, and lets its successor begin early.
   bool dependent_launch = false;
+  // Blocks can be launched in clusters, which read each other's shared memory.
+  bool clusters = true;
   // The texts are phases of a persistent kernel (persistent_text.hpp).
   bool persistent = false;
+  // Static code: the values of the launch's dims, which are constants of the text. Everything else
+  // is as in generic code, so that both give the same bits. Empty: they are read from the words.
+  std::vector<std::int64_t> values;
 };
+
+// "sm_90" -> 90; 0 for names of another form.
+int compute_capability(std::string_view architecture);
+DeviceLimits device_limits(const std::string& architecture, int multiprocessors);
 
 struct KernelText {
   std::string name;       // of the extern "C" function

@@ -214,8 +214,10 @@ class LoopEmitter : private VectorWriter {
     const int first_dim = params + (has_workspace_ ? 1 : 0);
     for (std::size_t i = 0; i < symbols_.size(); ++i) {
       names_[symbols_[i]] = "s" + std::to_string(i);
-      line("const i64 s" + std::to_string(i) + " = words[" + std::to_string(at(first_dim) + i) +
-           "];");
+      line("const i64 s" + std::to_string(i) + " = " +
+           (limits_.values.empty() ? "words[" + std::to_string(at(first_dim) + i) + "]"
+                                   : std::to_string(limits_.values[i]) + "ll") +
+           ";");
     }
     line("const i64 points = " + dim(kernel_.grid_size()) + ";");
     if (mode_ == Mode::teams) return teams(params);

@@ -259,16 +259,17 @@ struct MmaPlan {
   bool left_by_depth = false, right_by_depth = false, computed = false;
   bool waits = false;  // waits only before it reads A, after the first columns of B were requested
   int multiprocessors = 0;
-  int stream_columns = 16;   // of a tile
-  bool left_shared = false;  // A is in shared memory (AttachedKernels::exchanged)
+  int stream_columns = 16;        // of a tile
+  std::int64_t stream_bytes = 0;  // of shared memory, at most
+  bool left_shared = false;       // A is in shared memory (AttachedKernels::exchanged)
 
-  static constexpr std::int64_t kStreamRows = 16, kStreamBytes = 110 * 1024, kJoinBytes = 16384;
+  static constexpr std::int64_t kStreamRows = 16, kMostStreamBytes = 110 * 1024, kJoinBytes = 16384;
 
   bool any() const { return stream || !tiles.empty(); }
   int split() const { return tiles.size() == 1 ? tiles.front().split : 1; }
-  // Blocks that a multiprocessor must be able to hold. Products of few rows leave room for a block
-  // of the next kernel, which requests its weights meanwhile. Elsewhere registers are enough for
-  // two, but not where elements are computed or sizes are not constants.
+  // Blocks that a multiprocessor must be able to hold at once. With few rows there is room for a
+  // block of the next kernel, which can already request its weights. Other matmuls have registers
+  // for two blocks, unless elements are computed or sizes are not constants.
   int blocks_each() const {
     if (tiles.empty()) return 2;
     return tiles.size() == 1 && tiles.back().cols <= 128 && !computed ? 2 : 1;
@@ -280,7 +281,7 @@ struct MmaPlan {
     const Dim pitch = ceildiv(dims[matmul_dim::k], 64) * 64 + 32;
     if (stream)
       bytes = max(bytes, min(min(dims[matmul_dim::m], Dim(kStreamRows)) * pitch * 2 + kJoinBytes,
-                             Dim(kStreamBytes)));
+                             Dim(stream_bytes)));
     return bytes;
   }
 
@@ -295,11 +296,11 @@ struct MmaPlan {
   }
 
   // Whether the current task can use stream_product.
-  static std::string streams() {
+  std::string streams() const {
     return str("aligned_right(task) && task.size.rows <= ", kStreamRows,
                " && (task.size.a[3] != 1 || kLeftComputed || aligned_rows(task)) &&\n"
                "      task.size.rows * stream_pitch(task.size.depth) * 2 + ",
-               kJoinBytes, " <= ", kStreamBytes);
+               kJoinBytes, " <= ", stream_bytes);
   }
 
   // The part that may run before the preceding kernels have finished.
@@ -339,11 +340,12 @@ std::vector<MmaTile> choose_tiles(const problems::MatmulProblem& p, std::span<co
   const auto rows = dims[matmul_dim::m].as_const(), depth = dims[matmul_dim::k].as_const();
   const auto large = kLargeTile.count(dims).as_const();
   if (!rows || !depth || !large) return {kSmallTile, kMiddleTile};
-  if (*large >= limits.multiprocessors * 3 / 4) return {kLargeTile};
+  if (*large >= limits.multiprocessors * 3 / 4 && kLargeTile.bytes() <= limits.shared_bytes)
+    return {kLargeTile};
   MmaTile tile = *rows <= 32 ? kTinyTile : *rows <= 64 ? kSmallTile : kMiddleTile;
   const std::int64_t count = tile.count(dims).constant();
   constexpr std::int64_t kStepsEach = 4;  // at least, of the depth
-  while (!p.any_rows && tile.split < 8 &&
+  while (limits.clusters && !p.any_rows && tile.split < 8 &&
          count * tile.split * 2 <= limits.multiprocessors * 5 / 4 &&
          *depth / 64 / (tile.split * 2) >= kStepsEach)
     tile.split *= 2;
@@ -360,6 +362,7 @@ MmaPlan mma_plan(const problems::MatmulProblem& p, std::span<const Dim> dims,
   MmaPlan plan;
   if (p.a != p.b || !is_low_float(p.a)) return plan;
   plan.multiprocessors = limits.multiprocessors;
+  plan.stream_bytes = std::min(MmaPlan::kMostStreamBytes, limits.shared_bytes);
   plan.computed = p.computed != 0;
   const bool left_computed = problems::contains(p.computed, 0);
   const bool right_computed = problems::contains(p.computed, 1);
@@ -373,7 +376,7 @@ MmaPlan mma_plan(const problems::MatmulProblem& p, std::span<const Dim> dims,
   plan.stream = !p.any_rows && right == 1 && !right_computed && rows.lo <= MmaPlan::kStreamRows;
   const bool fits = std::min<std::int64_t>(dims[matmul_dim::k].range().hi, 1 << 30) *
                         std::min(rows.hi, MmaPlan::kStreamRows) <=
-                    (MmaPlan::kStreamBytes - MmaPlan::kJoinBytes) / 2 - 96 * MmaPlan::kStreamRows;
+                    (plan.stream_bytes - MmaPlan::kJoinBytes) / 2 - 96 * MmaPlan::kStreamRows;
   // Wide tiles where every block gets several of them: narrow ones spread the columns more evenly.
   constexpr std::int64_t kWideTilesEach = 4;
   const auto columns =
@@ -426,7 +429,7 @@ GEX_FN void stage_left(const i64* words, unsigned short* x) {
   GEX_DIMS
   Left left;
   left.bind(words);
-#pragma unroll 1
+#pragma unroll 4
   for (int e = (int)threadIdx.x; e < (int)(dims[2] * dims[4]); e += 256) {
     const float v = left(e / dims[4] * dims[7] + e % dims[4] * dims[8]);
     x[e] = kBf16 ? to_bf16(v) : to_f16(v);
@@ -490,6 +493,7 @@ void declare_mma(ProblemText& out, const problems::MatmulProblem& p, const MmaPl
   out.constant("kWaitsForLeft", plan.waits ? 1 : 0);
   out.constant("kLeftShared", plan.left_shared ? 1 : 0);
   out.text += kAligned;
+  out.text += mma_fragments_text();
   out.text += mma_tile_text();
   if (plan.stream) {
     out.text += stream_plan_text();

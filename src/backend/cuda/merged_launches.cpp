@@ -1,7 +1,6 @@
 #include "backend/cuda/merged_launches.hpp"
 
 #include <map>
-#include <memory>
 
 namespace gex::backend::cuda {
 
@@ -13,9 +12,8 @@ namespace {
 // The parts of one kernel.
 class Parts {
  public:
-  Parts(const program::Program& program, std::span<const KernelText> texts,
-        const std::function<KernelText(int, const std::vector<bool>&)>& text_of)
-      : program_(program), texts_(texts), text_of_(text_of) {}
+  Parts(const program::Program& program, const TextOfLaunch& text_of)
+      : program_(program), text_of_(text_of) {}
 
   void add(const Launch& launch, std::vector<MergedLaunch>& merged) {
     if (!launch.with_previous) finish(merged);
@@ -23,7 +21,7 @@ class Parts {
     if (parts_.empty()) first_ = &launch;
     // In the order of the parameter block (runtime/recorder.hpp).
     const int grid_word = static_cast<int>(launch.buffers.size() + launch.dims.size());
-    MergedPart part{&texts_[static_cast<std::size_t>(launch.code)], words_, launch.grid, grid_word};
+    MergedPart part{&text_of_(launch, {}), words_, launch.grid, grid_word};
     if (launch.recomputed)
       add_result(launch, part);
     else
@@ -59,16 +57,11 @@ class Parts {
       part.repeated.emplace_back(static_cast<int>(p), found->second);
       shared[p] = true;
     }
-    if (part.repeated.empty()) return;
-    std::unique_ptr<KernelText>& text = shared_texts_[{launch.code, shared}];
-    if (text == nullptr) text = std::make_unique<KernelText>(text_of_(launch.code, shared));
-    part.text = text.get();
+    if (!part.repeated.empty()) part.text = &text_of_(launch, shared);
   }
 
   const program::Program& program_;
-  const std::span<const KernelText> texts_;
-  const std::function<KernelText(int, const std::vector<bool>&)>& text_of_;
-  std::map<std::pair<int, std::vector<bool>>, std::unique_ptr<KernelText>> shared_texts_;
+  const TextOfLaunch& text_of_;
   std::map<BufferId, std::size_t> results_;  // of repeated launches of this kernel, by part
   std::vector<MergedPart> parts_;
   const Launch* first_ = nullptr;
@@ -77,11 +70,10 @@ class Parts {
 
 }  // namespace
 
-std::vector<MergedLaunch> merged_launches(
-    const program::Program& program, std::span<const KernelText> texts,
-    const std::function<KernelText(int code, const std::vector<bool>& shared)>& text_of) {
+std::vector<MergedLaunch> merged_launches(const program::Program& program,
+                                          const TextOfLaunch& text_of) {
   std::vector<MergedLaunch> merged;
-  Parts parts(program, texts, text_of);
+  Parts parts(program, text_of);
   for (const program::Segment& segment : program.segments) {
     for (const program::Step& step : segment.steps) {
       if (const auto* launch = std::get_if<Launch>(&step.op))

@@ -2,7 +2,6 @@
 // The launches of a Program that run as one kernel (Launch::with_previous), as texts.
 
 #include <functional>
-#include <span>
 #include <vector>
 
 #include "backend/cuda/kernel_text.hpp"
@@ -15,10 +14,13 @@ struct MergedLaunch {
   KernelText text;
 };
 
-// `texts`: by code. `text_of`: the text of a code that reads these of its buffers from shared
-// memory, for launches behind one that their blocks repeat (Launch::recomputed).
-std::vector<MergedLaunch> merged_launches(
-    const program::Program& program, std::span<const KernelText> texts,
-    const std::function<KernelText(int code, const std::vector<bool>& shared)>& text_of);
+// The text of a launch that reads these of its buffers from shared memory: none, or, behind a
+// launch that its blocks repeat (Launch::recomputed), the results of that. The text must outlive
+// the call.
+using TextOfLaunch =
+    std::function<const KernelText&(const program::Launch&, const std::vector<bool>& shared)>;
+
+std::vector<MergedLaunch> merged_launches(const program::Program& program,
+                                          const TextOfLaunch& text_of);
 
 }  // namespace gex::backend::cuda

@@ -2,7 +2,7 @@
 
 namespace gex::backend::cuda {
 
-std::string_view mma_tile_text() {
+std::string_view mma_fragments_text() {
   return R"cuda(
 typedef unsigned short Half;
 GEX_FN Half to_half(float v) { return kBf16 ? to_bf16(v) : to_f16(v); }
@@ -13,6 +13,51 @@ GEX_FN Half to_half(float v) { return kBf16 ? to_bf16(v) : to_f16(v); }
 // panels of 64 rows, one per depth element, each with 64 lines.
 GEX_FN u32 piece(u32 tile, int row, int at) { return tile + row * 128 + ((at ^ (row & 7)) << 4); }
 
+// Fragments of 16 steps of the depth, from step 16 * k of the tile on, for the lines from `first` on.
+// `rows`: a row of the tile holds one line.
+template <int count, bool rows>
+GEX_FN void load_left(u32 (&f)[count][4], u32 tile, int first, int k) {
+  const int quarter = (int)threadIdx.x % 32 / 8, in_quarter = (int)threadIdx.x % 8;
+#pragma unroll
+  for (int i = 0; i < count; ++i) {
+    const int line = first + i * 16 + quarter % 2 * 8;
+    if (rows)
+      load_matrices(f[i], piece(tile, line + in_quarter, k * 2 + quarter / 2));
+    else
+      load_matrices_transposed(f[i], piece(tile, line / 64 * 64 + k * 16 + quarter / 2 * 8 + in_quarter, line % 64 / 8));
+  }
+}
+template <int count, bool rows>
+GEX_FN void load_right(u32 (&f)[count][4], u32 tile, int first, int k) {
+  const int quarter = (int)threadIdx.x % 32 / 8, in_quarter = (int)threadIdx.x % 8;
+#pragma unroll
+  for (int j = 0; j < count; ++j) {
+    const int line = first + j * 16 + quarter / 2 * 8;
+    if (rows)
+      load_matrices(f[j], piece(tile, line + in_quarter, k * 2 + quarter % 2));
+    else
+      load_matrices_transposed(f[j], piece(tile, line / 64 * 64 + k * 16 + quarter % 2 * 8 + in_quarter, line % 64 / 8));
+  }
+}
+// Adds the products of 16 steps of the depth: the lines from wm and wn on of the tiles `a` and `b`.
+template <int TM, int TN, bool left_rows, bool right_rows>
+GEX_FN void multiply_fragments(float (&sum)[TM][2 * TN][4], u32 a, u32 b, int wm, int wn, int k) {
+  u32 fa[TM][4], fb[TN][4];
+  load_left<TM, left_rows>(fa, a, wm, k);
+  load_right<TN, right_rows>(fb, b, wn, k);
+#pragma unroll
+  for (int i = 0; i < TM; ++i)
+#pragma unroll
+    for (int j = 0; j < TN; ++j) {
+      mma_16816<kBf16>(sum[i][2 * j], fa[i], fb[j][0], fb[j][1]);
+      mma_16816<kBf16>(sum[i][2 * j + 1], fa[i], fb[j][2], fb[j][3]);
+    }
+}
+)cuda";
+}
+
+std::string_view mma_tile_text() {
+  return R"cuda(
 template <int lines, bool by_depth, bool computed, class Operand>
 GEX_FN void load_tile(u32 tile, const Operand& operand, i64 first_line, i64 end_line, i64 first, i64 depth) {
   const int thread = (int)threadIdx.x;
@@ -106,41 +151,15 @@ GEX_FN void mma_tile(const Product& task, i64 row0, i64 col0, char* shared_memor
     if (s < steps) load(s);
     commit_copies();
   }
-  const int quarter = lane / 8, in_quarter = lane % 8;
   for (int step = 0; step < steps; ++step) {
     wait_copies<stages - 2>();
     __syncthreads();
     if (step + stages - 1 < steps) load(step + stages - 1);
     commit_copies();
     const u32 a = shared + step % stages * stage_bytes;
-    const u32 b = a + left_bytes;
 #pragma unroll
-    for (int k = 0; k < 4; ++k) {
-      u32 fa[TM][4], fb[TN][4];
-#pragma unroll
-      for (int i = 0; i < TM; ++i) {
-        const int line = wm + i * 16 + quarter % 2 * 8;
-        if (left_rows)
-          load_matrices(fa[i], piece(a, line + in_quarter, k * 2 + quarter / 2));
-        else
-          load_matrices_transposed(fa[i], piece(a, line / 64 * 64 + k * 16 + quarter / 2 * 8 + in_quarter, line % 64 / 8));
-      }
-#pragma unroll
-      for (int j = 0; j < TN; ++j) {
-        const int line = wn + j * 16 + quarter / 2 * 8;
-        if (right_rows)
-          load_matrices(fb[j], piece(b, line + in_quarter, k * 2 + quarter % 2));
-        else
-          load_matrices_transposed(fb[j], piece(b, line / 64 * 64 + k * 16 + quarter % 2 * 8 + in_quarter, line % 64 / 8));
-      }
-#pragma unroll
-      for (int i = 0; i < TM; ++i)
-#pragma unroll
-        for (int j = 0; j < TN; ++j) {
-          mma_16816<kBf16>(sum[i][2 * j], fa[i], fb[j][0], fb[j][1]);
-          mma_16816<kBf16>(sum[i][2 * j + 1], fa[i], fb[j][2], fb[j][3]);
-        }
-    }
+    for (int k = 0; k < 4; ++k)
+      multiply_fragments<TM, TN, left_rows, right_rows>(sum, a, a + left_bytes, wm, wn, k);
   }
   wait_copies<0>();
   __syncthreads();

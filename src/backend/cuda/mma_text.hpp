@@ -11,9 +11,13 @@ namespace gex::backend::cuda {
 
 inline constexpr int kMmaThreads = 256;
 
+// Half, to_half, piece(), load_left(), load_right() and multiply_fragments(): tiles of 16-bit
+// floats in shared memory. Needs kBf16 alone.
+std::string_view mma_fragments_text();
+
 // template <int BM, int BN, int WM, int WN> void mma_tile(const Product&, row, col): elements
 // [row, row + BM) x [col, col + BN), by WM x WN warps. The order of summation does not depend on
-// the tile. Shared memory: mma_tile_bytes.
+// the tile. Shared memory: mma_tile_bytes. After mma_fragments_text().
 std::string_view mma_tile_text();
 constexpr std::int64_t mma_tile_bytes(int rows, int cols, int stages) {
   const int a = rows < 64 ? 64 : rows, b = cols < 64 ? 64 : cols;

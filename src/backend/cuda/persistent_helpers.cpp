@@ -8,10 +8,11 @@ constexpr std::string_view kExchange = R"cuda(
 #ifndef GEX_EMULATED
 // Loads and stores of exchanged memory: each word is written once and carries its own flag, so they
 // need no order.
+// A flag and the value beside it must be read at once: the parts of a vector may be read one by one.
 GEX_FN uint4 load_exchanged(const char* p) {
-  uint4 v;
-  asm volatile("ld.relaxed.gpu.global.v4.u32 {%0,%1,%2,%3}, [%4];"
-               : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(p) : "memory");
+  u64 low, high;
+  asm volatile("ld.relaxed.gpu.global.v2.u64 {%0,%1}, [%2];" : "=l"(low), "=l"(high) : "l"(p) : "memory");
+  const uint4 v = {(u32)low, (u32)(low >> 32), (u32)high, (u32)(high >> 32)};
   return v;
 }
 GEX_FN void store_word(char* p, u32 word) { asm volatile("st.relaxed.gpu.global.u32 [%0], %1;" :: "l"(p), "r"(word) : "memory"); }

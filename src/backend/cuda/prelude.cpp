@@ -29,6 +29,7 @@ GEX_FN i64 int_min(i64 a, i64 b) { return b < a ? b : a; }
 GEX_FN i64 int_max(i64 a, i64 b) { return b > a ? b : a; }
 GEX_FN float mul_add(float a, float b, float c) { return fmaf(a, b, c); }
 GEX_FN double mul_add(double a, double b, double c) { return fma(a, b, c); }
+GEX_FN int mul_add(int a, int b, int c) { return (int)((u32)a * (u32)b + (u32)c); }
 GEX_FN float exp_of(float a) { return expf(a); }
 GEX_FN double exp_of(double a) { return exp(a); }
 GEX_FN float sqrt_of(float a) { return sqrtf(a); }

@@ -37,7 +37,8 @@ void ProblemText::result_type(const std::string& type_name, DType dtype) {
 }
 
 void ProblemText::accumulator(DType operand) {
-  text += str("typedef ", operand == DType::f64 ? "double" : "float", " Acc;\n");
+  const char* const type = !is_float(operand) ? "int" : operand == DType::f64 ? "double" : "float";
+  text += str("typedef ", type, " Acc;\n");
 }
 
 void ProblemText::tile_product(DType operand) {
@@ -48,7 +49,7 @@ void ProblemText::tile_product(DType operand) {
 void ProblemText::operand(const std::string& struct_name, int number, DType dtype) {
   for (const AttachedKernels::Prologue& prologue : attached.prologues) {
     if (prologue.operand != number) continue;
-    text += prologue_text("Computed" + struct_name, prologue, buffers);
+    text += prologue_text("Computed" + struct_name, prologue, buffers, limits.values);
     text +=
         str("struct ", struct_name, " {\n  Computed", struct_name,
             " computed;\n  GEX_METHOD const ", memory_type(dtype), R"(* memory() const { return 0; }
@@ -69,7 +70,7 @@ void ProblemText::operand(const std::string& struct_name, int number, DType dtyp
 
 void ProblemText::finish(DType dtype) {
   if (has_epilogue()) {
-    text += epilogue_text("Epilogue", attached, first_result, buffers);
+    text += epilogue_text("Epilogue", attached, first_result, buffers, limits.values);
     text += R"(struct Finish {
   Epilogue epilogue;
   GEX_METHOD void bind(const i64* words) { epilogue.bind(words); }
@@ -113,8 +114,10 @@ KernelText ProblemText::done(const std::string& body, int threads, Dim grid, Dim
   out.workspace_bytes = workspace_bytes;
   std::string sizes, begin;
   for (std::size_t i = 0; i < dims.size(); ++i)
-    sizes += str(i == 0 ? "" : ", ",
-                 dims[i].is_const() ? str(dims[i].constant(), "ll")
+    sizes +=
+        str(i == 0 ? "" : ", ", dims[i].is_const() ? str(dims[i].constant(), "ll")
+                                : !limits.values.empty()
+                                    ? str(limits.values[i], "ll")
                                     : str("words[", static_cast<std::size_t>(buffers) + i, "]"));
   if (limits.dependent_launch && !limits.persistent && prepare.empty())
     begin = "  wait_for_inputs();\n";

@@ -33,7 +33,7 @@ struct ProblemText {
   void element_type(const std::string& type_name, DType dtype);
   // typedef of the memory type as NAME, and `NAME narrow_NAME(Acc)`.
   void result_type(const std::string& type_name, DType dtype);
-  // Acc: float, or double for f64 operands.
+  // Acc: float; double for operands of f64, int for integers.
   void accumulator(DType operand);
   // The text of tile_product; after accumulator().
   void tile_product(DType operand);

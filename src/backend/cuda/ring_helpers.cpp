@@ -9,7 +9,7 @@ constexpr std::string_view kThreadsOfTexts = R"cuda(
 #ifndef GEX_EMULATED
 GEX_FN void computing_warps_sync() { asm volatile("bar.sync 1, 256;" ::: "memory"); }
 #endif
-// The loader and the three warps beside it need few registers: the others get what they leave.
+// The loader and the three warps beside it need few registers: the other warps get the rest.
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL) && !defined(GEX_EMULATED)
 GEX_FN void keep_few_registers() { asm volatile("setmaxnreg.dec.sync.aligned.u32 40;"); }
 GEX_FN void take_more_registers() { asm volatile("setmaxnreg.inc.sync.aligned.u32 232;"); }
@@ -52,6 +52,12 @@ GEX_FN void bulk_copy(char* to, const char* from, int bytes, u64* b, u64 policy)
   asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1], %2, [%3], %4;"
                :: "r"(shared_address(to)), "l"(from), "r"(bytes), "r"(shared_address(b)), "l"(policy) : "memory");
 }
+// Copies to shared memory that run beside other work until the thread waits for all of its requests.
+template <int bytes>
+GEX_FN void request_bytes(void* to, const void* from) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" :: "r"(shared_address(to)), "l"(from), "n"(bytes) : "memory");
+}
+GEX_FN void wait_for_requests() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 GEX_FN uint4 load_shared(const char* p) {
   uint4 v;
   asm volatile("ld.shared.v4.u32 {%0,%1,%2,%3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "r"(shared_address(p)) : "memory");
@@ -62,6 +68,15 @@ GEX_FN void wait_at_barrier(u64* b, int parity) {
   int waits = 0;
   while (!barrier_passed(b, parity)) count_wait(waits);
 }
+
+// Clocks of a phase by its first thread: where the phase begins, then after the weights, waits and
+// repeated launches, operands, products or the launch, results.
+#if GEX_RING_CLOCKS
+__shared__ u32 gex_marks[6];
+#define GEX_MARK(i) do { if (threadIdx.x == 0) gex_marks[i] = (u32)clock64(); } while (0)
+#else
+#define GEX_MARK(i)
+#endif
 
 enum { kSlotBytes = 16384, kRowBytes = 2048 };
 
@@ -119,10 +134,11 @@ GEX_FN bool has_work(const PhaseEntry& phase) {
   }
   return first_block_of(phase) < phase.total;
 }
-GEX_FN i64 phase_word(const PhaseEntry& phase, const i64* words, int i) {
-  if (i < phase.words) return words[phase.first_word + i];
+// Where word i of a phase is, or null.
+GEX_FN const i64* phase_word(const PhaseEntry& phase, const i64* words, int i) {
+  if (i < phase.words) return words + phase.first_word + i;
   i -= phase.words;
-  return i < phase.local_words ? words[phase.local_word + i] : 0;
+  return i < phase.local_words ? words + phase.local_word + i : 0;
 }
 )cuda";
 
@@ -135,6 +151,9 @@ GEX_FN void load_weights(const i64* words, Ring ring) {
   int in_flight = 0;
 #pragma unroll 1
   for (int p = 0; p < kPhaseCount; ++p) {
+    // Records are in global memory: those of the next four phases are requested here.
+    const int later = p + 1 + lane / 8, line = lane % 8 * 128;
+    if (later < kPhaseCount && line < (int)sizeof(PhaseRecord)) touch((const char*)&kRecords[later] + line);
     const PhaseRecord& record = kRecords[p];
     if (!record.phase.products) continue;
     const TileRange mine = tiles_of_block(record.phase);

@@ -21,6 +21,7 @@ constexpr int kLeastSlots = 4;
 constexpr std::int64_t kSlotBytes = 16 * 1024, kTileDepth = 1024;
 // Shared memory for the words of phases, barriers, and what the compiler adds.
 constexpr std::int64_t kOwnBytes = 12 * 1024;
+constexpr std::int64_t kClockBytes = 6 * 4;  // of a phase
 
 std::int64_t aligned(std::int64_t bytes) { return (bytes + 127) / 128 * 128; }
 
@@ -67,7 +68,9 @@ class RingWriter {
   std::optional<KernelText> write() {
     for (const Phase& phase : phases_) add_phase(phase);
     const std::int64_t before = aligned(text_bytes_ + local_bytes_ + operand_bytes_);
-    const std::int64_t room = limits_.shared_bytes - kOwnBytes - static_bytes_ - before;
+    const std::int64_t clocks =
+        options_.clocks ? kClockBytes * static_cast<std::int64_t>(phases_.size()) : 0;
+    const std::int64_t room = limits_.shared_bytes - kOwnBytes - clocks - static_bytes_ - before;
     slots_ = std::min<std::int64_t>(options_.slots, room / kSlotBytes);
     if (slots_ < std::min(options_.slots, kLeastSlots)) return std::nullopt;
     KernelText out;
@@ -194,13 +197,14 @@ class RingWriter {
   int launch_kind(const Phase& phase, std::size_t number) {
     const PhasePart& part = phase.parts[number];
     std::int64_t at = 0;
-    std::string text = touches(part) + request(part) + "  wait_for_phases(waits, counters);\n";
+    std::string text = touches(part) + request(part) +
+                       "  GEX_MARK(1);\n  wait_for_phases(waits, counters);\n  GEX_MARK(2);\n";
     text += repeat(phase);
     text += copy_words(part) + finish(part, at, set_word);
     for (int buffer : reads_local(phase, number)) text += set_word(buffer, "(i64)local");
     operand_bytes_ = std::max(operand_bytes_, at);
-    return launches_.number(str(text, at > 0 ? "  __syncthreads();\n" : "", "  ",
-                                space_of(*part.text), "::run(w, block);\n"));
+    return launches_.number(str(text, at > 0 ? "  __syncthreads();\n" : "", "  GEX_MARK(3);\n  ",
+                                space_of(*part.text), "::run(w, block);\n  GEX_MARK(4);\n"));
   }
 
   // `patched`: the words with addresses of shared memory; `x`: the left operand, in shared memory.

@@ -21,8 +21,8 @@ bool is_generated(const Value* value) {
          value->producer()->inputs().empty();
 }
 
-// Whether all that reads a value, directly or through elementwise nodes and views, are products of
-// so few rows that the bytes of their operands are the cost.
+// Whether only matmuls with few rows read a value, directly or through elementwise nodes and views.
+// Such matmuls take as long as reading their operands from memory.
 bool feeds_products_of_few_rows(const Value* value) {
   constexpr std::int64_t kFewRows = 8;
   if (value->uses().empty()) return false;
@@ -41,8 +41,8 @@ bool feeds_products_of_few_rows(const Value* value) {
   });
 }
 
-// Weights of 8 bits that are widened for a product which reads them once: the product widens them
-// itself, with a fraction of the bytes.
+// Whether the node widens 8-bit weights for matmuls that read them once. The matmul then widens
+// them itself, because the wide weights would be more bytes to read.
 bool widens_in_product(const Node& node) {
   if (node.inputs().size() != 1 || node.num_outputs() != 1) return false;
   return size_of(node.input(0)->type().dtype) == 1 && size_of(node.output()->type().dtype) > 1 &&

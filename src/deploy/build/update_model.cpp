@@ -42,7 +42,7 @@ std::vector<OpenModel> models_of(const Container& container) {
   return models;
 }
 
-// The slot's weight, if it is one that the file's maker left to be replaced.
+// The slot's weight, if the file allows it to be replaced; else null.
 const BufferDesc* updatable(const OpenModel& model, std::size_t slot) {
   if (!model.updatable.contains(slot)) return nullptr;
   for (const BufferDesc& buffer : model.program.buffers)

@@ -10,8 +10,8 @@
 
 namespace gex::deploy {
 
-// A weight whose contents the program reads as they are: not another layout of it, and not part of
-// a constant that was computed of it.
+// A weight that the program reads unchanged: it was neither packed into another layout nor used to
+// compute a constant.
 struct UpdatableWeight {
   std::string model, name;
   DType dtype = DType::f32;

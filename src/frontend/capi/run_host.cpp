@@ -14,17 +14,6 @@ namespace {
 
 constexpr std::size_t kAlignment = 64;  // a cache line and the widest vector
 
-// Elements from the first to one past the last that shape and strides reach. Strides of results are
-// never negative.
-std::int64_t extent(std::span<const std::int64_t> shape, std::span<const std::int64_t> strides) {
-  std::int64_t last = 0;
-  for (std::size_t d = 0; d < shape.size(); ++d) {
-    if (shape[d] == 0) return 0;
-    last += (shape[d] - 1) * strides[d];
-  }
-  return last + 1;
-}
-
 bool overlap(const TensorView& a, const TensorView& b) {
   const auto range = [](const TensorView& view) {
     const auto* first = static_cast<const std::byte*>(view.data);
@@ -50,7 +39,7 @@ OwnedTensor::OwnedTensor(std::shared_ptr<const Memory> memory, DType type,
       strides(dense_strides_of(shape)),
       dtype(type),
       memory_(std::move(memory)) {
-  const auto bytes = static_cast<std::size_t>(extent(shape, strides)) * size_of(dtype);
+  const auto bytes = static_cast<std::size_t>(extent_of(shape, strides)) * size_of(dtype);
   bytes_ = (std::max<std::size_t>(bytes, 1) + kAlignment - 1) / kAlignment * kAlignment;
   data_ = static_cast<std::byte*>(memory_->allocate(bytes_, kAlignment));
 }
@@ -60,8 +49,8 @@ OwnedTensor::~OwnedTensor() { memory_->release(data_, bytes_); }
 std::unique_ptr<OwnedTensor> copy_with_strides(const TensorView& from,
                                                std::span<const std::int64_t> strides,
                                                std::shared_ptr<const Memory> memory) {
-  auto copy = std::make_unique<OwnedTensor>(std::move(memory), from.dtype,
-                                            std::vector<std::int64_t>{extent(from.shape, strides)});
+  auto copy = std::make_unique<OwnedTensor>(
+      std::move(memory), from.dtype, std::vector<std::int64_t>{extent_of(from.shape, strides)});
   copy_elements(size_of(from.dtype), from.shape, static_cast<const std::byte*>(from.data),
                 from.strides, copy->data(), strides);
   return copy;
@@ -139,8 +128,8 @@ void* RunHost::allocate_output(int k, DType dtype, std::span<const std::int64_t>
          "tensor of the run overlaps");
   const bool dense = result.strides == dense_strides_of(result.shape);
   try {
-    result.aside =
-        new_tensor(dtype, dense ? result.shape : std::vector<std::int64_t>{extent(shape, strides)});
+    result.aside = new_tensor(
+        dtype, dense ? result.shape : std::vector<std::int64_t>{extent_of(shape, strides)});
   } catch (const UserError& error) {
     const TensorView view{dtype, nullptr, result.shape, result.strides};
     fail(error.code(), "output ", k, ", ", view.text(), ": ", error.what());
@@ -208,7 +197,7 @@ std::vector<std::unique_ptr<OwnedTensor>> RunHost::take() {
 
 std::unique_ptr<OwnedTensor> RunHost::deliver(std::size_t k) {
   Result& result = results_[k];
-  GEX_CHECK(result.data != nullptr || extent(result.shape, result.strides) == 0, "output ", k,
+  GEX_CHECK(result.data != nullptr || extent_of(result.shape, result.strides) == 0, "output ", k,
             " was never made");
   // Other results may be views of memory that is returned here: it lives until the caller releases
   // it.

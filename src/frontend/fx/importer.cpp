@@ -44,7 +44,7 @@ Value* Importer::add_dim(Dim value) { return ops::dim_value(*graph_, value); }
 NodeOutcome Importer::add_node(const std::string& overload, std::vector<AtenArg> args,
                                std::vector<Type> results, const std::string& location) {
   const AtenRow* row = find_aten_row(overload);
-  if (row == nullptr) return {std::nullopt, "no row for this overload"};
+  if (row == nullptr) return {std::nullopt, "gex has no native form of it"};
   Node* last = mark();
   graph_->set_location(location);
   AtenCall call(*graph_, overload, std::move(args), std::move(results));
@@ -52,6 +52,7 @@ NodeOutcome Importer::add_node(const std::string& overload, std::vector<AtenArg>
     std::vector<Value*> values = row->import(call);
     if (!values.empty()) {
       check_promise(overload, values, call.results());
+      expected_sizes_ = call.expected_sizes();
       return {std::move(values), {}};
     }
   } catch (const UserError& error) {

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "ir/graph.hpp"
@@ -44,6 +45,9 @@ class Importer {
   // (None) has a token as its type.
   NodeOutcome add_node(const std::string& overload, std::vector<AtenArg> args,
                        std::vector<Type> results, const std::string& location);
+  // Of the last add_node that succeeded: sizes found in data (i64 scalars) and what they must be.
+  // The caller adds the checks.
+  const std::vector<std::pair<Value*, Dim>>& expected_sizes() const { return expected_sizes_; }
   // Everything added after a mark can be removed as long as it contains no ordered call.
   Node* mark() const { return graph_->last(); }
   void rollback(Node* mark);
@@ -83,6 +87,7 @@ class Importer {
                                     Importer& first, Importer& second, const std::string& location);
 
   std::unique_ptr<Graph> graph_;
+  std::vector<std::pair<Value*, Dim>> expected_sizes_;
   Value* token_ = nullptr;  // of the last ordered call
 };
 

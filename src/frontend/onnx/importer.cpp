@@ -129,7 +129,7 @@ Item encoded(Graph& g, Item item, std::vector<Value*>& outputs) {
 namespace {
 
 void require_ranks(const NodeProto& node, const std::vector<Item>& inputs) {
-  const std::vector<int>& least = least_ranks(node.op);
+  const std::vector<int>& least = least_ranks(node.domain, node.op);
   for (std::size_t k = 0; k < least.size() && k < inputs.size(); ++k) {
     if (inputs[k].kind != Item::Kind::tensor || inputs[k].value->type().rank() >= least[k])
       continue;

@@ -280,7 +280,7 @@ bool has_unknown_sizes(const Graph& graph) {
 
 const HostTensor& ImportState::need(Value* value, const std::string& why) {
   if (const HostTensor* tensor = known(value)) return *tensor;
-  // Thrown before an answer is taken: answers belong to questions of the outer graph.
+  // Checked before the next answer is taken: answers are for values of the outermost graph.
   if (is_nested()) throw InnerValueNeeded{why};
   if (answered_ < options.answers.size()) {
     // Values that were unknown before may depend on it.

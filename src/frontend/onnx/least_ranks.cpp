@@ -4,7 +4,9 @@
 
 namespace gex::onnx {
 
-const std::vector<int>& least_ranks(const std::string& op) {
+namespace {
+
+const std::vector<int>& ranks_by_name(const std::string& op) {
   static const std::map<std::string, std::vector<int>, std::less<>> table{
       {"AffineGrid", {3, 1}},
       {"ArgMax", {1}},
@@ -94,6 +96,17 @@ const std::vector<int>& least_ranks(const std::string& op) {
   static const std::vector<int> none;
   const auto found = table.find(op);
   return found == table.end() ? none : found->second;
+}
+
+}  // namespace
+
+const std::vector<int>& least_ranks(const std::string& domain, const std::string& op) {
+  // These share a name with an operator of the default domain.
+  static const std::map<std::string, std::vector<int>, std::less<>> microsoft{
+      {"Attention", {3, 2, 1}}, {"RotaryEmbedding", {3, 1, 2, 2}}};
+  const auto own = microsoft.find(op);
+  if (domain == "com.microsoft" && own != microsoft.end()) return own->second;
+  return ranks_by_name(op);
 }
 
 }  // namespace gex::onnx

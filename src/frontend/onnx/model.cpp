@@ -378,7 +378,12 @@ std::shared_ptr<const ModelProto> parse_model(Bytes bytes, std::string folder) {
 std::shared_ptr<const ModelProto> read_model(const std::string& path) {
   auto folder = std::filesystem::path(path).parent_path();
   if (folder.empty()) folder = ".";
-  return parse_model(map_file(path), folder.string());
+  try {
+    return parse_model(map_file(path), folder.string());
+  } catch (const UserError& error) {
+    if (error.code() != ErrorCode::parse_error) throw;
+    fail(ErrorCode::parse_error, path, ": ", error.what());
+  }
 }
 
 std::string_view name_of(Elem elem) {

@@ -20,6 +20,15 @@ Dims for_all_axes(const Dims& spatial) {
   return all;
 }
 
+Ints kernel_of(const Row& r, const Value* weight) {
+  Ints kernel;
+  for (const Dim d : spatial_of(weight)) {
+    if (!d.is_const()) r.refuse("the size of the kernel is not known");
+    kernel.push_back(d.constant());
+  }
+  return kernel;
+}
+
 WindowSpec window_spec(const Row& r, const Ints& kernel, const Shape& sizes, bool ceil) {
   const std::size_t axes = sizes.size();
   WindowSpec w{kernel,
@@ -54,10 +63,8 @@ WindowSpec window_spec(const Row& r, const Ints& kernel, const Shape& sizes, boo
     w.windows[d] = floordiv(room, w.stride[d]) + 1;
     if (!ceil) continue;
     // One more window if it begins inside the tensor or the pads before it.
-    const Dim up = ceildiv(room, w.stride[d]) + 1;
-    const Dim last_start = (up - 1) * Dim(w.stride[d]);
-    const bool starts_inside = known_lt(last_start, sizes[d] + w.low[d]) != false;
-    w.windows[d] = starts_inside ? up : w.windows[d];
+    w.windows[d] =
+        gex::min(ceildiv(room, w.stride[d]) + 1, ceildiv(sizes[d] + w.low[d], w.stride[d]));
     w.beyond[d] = gex::max((w.windows[d] - 1) * Dim(w.stride[d]) - room, 0);
   }
   return w;
@@ -105,15 +112,6 @@ Value* convolve(const Row& r, Value* x, Value* weight, const WindowSpec& spec,
 
 namespace {
 
-Ints kernel_of(const Row& r, const Value* weight) {
-  Ints kernel;
-  for (const Dim d : spatial_of(weight)) {
-    if (!d.is_const()) r.refuse("the size of the kernel is not known");
-    kernel.push_back(d.constant());
-  }
-  return kernel;
-}
-
 Expr with_bias(Expr y, Value* bias) {
   if (bias == nullptr) return y;
   Shape shape(y.shape().size(), Dim(1));
@@ -121,11 +119,17 @@ Expr with_bias(Expr y, Value* bias) {
   return y + reshape(Expr(y.g, bias), shape);
 }
 
-Items conv(Row& r) {
+}  // namespace
+
+Value* convolution_with_bias(Row& r) {
   const WindowSpec spec = window_spec(r, kernel_of(r, r.in(1)), spatial_of(r.in(0)), false);
   Expr y(r.g, convolve(r, r.in(0), r.in(1), spec, r.int_attr("group", 1)));
-  return r.one(with_bias(y, r.in_or_null(2)));
+  return with_bias(y, r.in_or_null(2));
 }
+
+namespace {
+
+Items conv(Row& r) { return r.one(convolution_with_bias(r)); }
 
 Items conv_transpose(Row& r) {
   Graph& g = r.g;

@@ -29,9 +29,7 @@ Value* matmul_any_rank(Graph& g, Value* a, Value* b) {
   return product;
 }
 
-namespace {
-
-Items gemm(Row& r) {
+Value* general_product(Row& r) {
   Expr a = expr(r, 0), b = expr(r, 1);
   const DType t = compute_type(a.dtype());
   const double alpha = r.float_attr("alpha", 1), beta = r.float_attr("beta", 1);
@@ -43,8 +41,12 @@ Items gemm(Row& r) {
     Expr c = expr(r, 2).to(t);
     y = y + (beta != 1 ? c * beta : c);
   }
-  return r.one(y.to(r.dtype()));
+  return y.to(r.dtype());
 }
+
+namespace {
+
+Items gemm(Row& r) { return r.one(general_product(r)); }
 
 // --- einsum --------------------------------------------------------------------------------------
 

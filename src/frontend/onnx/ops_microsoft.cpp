@@ -1,12 +1,15 @@
 // com.microsoft: operators of optimised and quantised models.
 
+#include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <optional>
 
-#include "frontend/onnx/attention.hpp"
+#include "frontend/onnx/activation.hpp"
 #include "frontend/onnx/expr.hpp"
 #include "frontend/onnx/matmul.hpp"
 #include "frontend/onnx/quant.hpp"
+#include "frontend/onnx/windows.hpp"
 #include "ops/core/integer_products.hpp"
 #include "ops/core/quantised_products.hpp"
 
@@ -28,7 +31,7 @@ Items skip_norm(Row& r, bool centre) {
   Expr all = x + wide(r, 1);
   const std::size_t bias_at = centre ? 4 : 3;
   if (r.has(bias_at)) all = all + expr(r, bias_at).to(w);
-  Expr y = normed(all, centre, r.float_attr("epsilon", centre ? 1e-12f : 1e-5f)) * expr(r, 2).to(w);
+  Expr y = normed(all, centre, r.float_attr("epsilon", 1e-12f)) * expr(r, 2).to(w);
   if (centre && r.has(3)) y = y + expr(r, 3).to(w);
   return {Item::tensor(y.to(r.dtype()), r.elem()), Item{}, Item{},
           Item::tensor(all.to(r.dtype()), r.elem())};
@@ -53,6 +56,32 @@ Items with_activation(Row& r, Expr (*f)(Expr)) {
   return r.one(f(x).to(r.dtype()));
 }
 
+// The activation that the attribute names, in lower case.
+Activation fused_activation(const Row& r) {
+  std::string name = r.string_attr("activation", "");
+  std::ranges::transform(name, name.begin(), [](unsigned char c) { return std::tolower(c); });
+  std::vector<double> numbers = r.floats_attr("activation_params");
+  if (numbers.empty() && r.has_attr("activation_alpha"))
+    numbers = {r.float_attr("activation_alpha", 0), r.float_attr("activation_beta", 0)};
+  const double beta = name == "hardsigmoid" ? 0.5 : 0;
+  return {name, !numbers.empty() ? numbers[0] : default_alpha(name),
+          numbers.size() > 1 ? numbers[1] : beta};
+}
+Expr activated(const Row& r, Expr x) {
+  const Activation f = fused_activation(r);
+  if (f.name.empty()) return x;
+  return f.name == "clip" ? min(max(x, f.alpha), f.beta) : f(x);
+}
+
+// x, weights, bias, summand
+Items fused_conv(Row& r) {
+  Expr y(r.g, convolution_with_bias(r));
+  if (r.has(3)) y = y + expr(r, 3);
+  return r.one(activated(r, y));
+}
+
+Items fused_gemm(Row& r) { return r.one(activated(r, Expr(r.g, general_product(r)))); }
+
 Items fused_matmul(Row& r) {
   Expr a = expr(r, 0), b = expr(r, 1);
   if (r.int_attr("transBatchA", 0) != 0 || r.int_attr("transBatchB", 0) != 0)
@@ -63,126 +92,6 @@ Items fused_matmul(Row& r) {
   const double alpha = r.float_attr("alpha", 1);
   return r.one(alpha == 1 ? y : y * alpha);
 }
-
-// --- attention
-// --------------------------------------------------------------------------------------
-
-struct Heads {
-  Expr q, k, v;
-};
-
-Value* attend(Row& r, const Heads& h, Value* mask, double scale) {
-  ops::Attention attrs;
-  const double size = static_cast<double>(h.q.shape()[3].as_const().value_or(1));
-  attrs.scale = scale != 0 ? scale : 1 / std::sqrt(size);
-  if (mask != nullptr)
-    mask = ops::expand(r.g, mask, {h.q.shape()[0], h.q.shape()[1], h.q.shape()[2], h.k.shape()[2]});
-  return join_heads(r.g, ops::attention(r.g, h.q, h.k, h.v, mask, attrs));
-}
-
-// query, key, value, bias, key_padding_mask, attention_bias, past_key, past_value
-Items multi_head(Row& r) {
-  Graph& g = r.g;
-  const std::int64_t heads = r.int_attr("num_heads", 1);
-  if (!r.has(1) || !r.has(2) || r.rank(1) == 5) r.refuse("packed queries, keys and values");
-  if (r.has(4)) r.refuse("key_padding_mask is not supported");
-  Expr q = expr(r, 0), k = expr(r, 1), v = expr(r, 2);
-  if (r.has(3)) {
-    Expr bias = expr(r, 3);
-    const Dim n = q.shape()[2], m = v.shape().back();
-    q = q + slice(bias, 0, 0, n);
-    if (k.rank() == 3) k = k + slice(bias, 0, n, n);
-    if (v.rank() == 3) v = v + slice(bias, 0, n * Dim(2), m);
-  }
-  Heads h{
-      {g, split_heads(g, q, heads)}, {g, split_heads(g, k, heads)}, {g, split_heads(g, v, heads)}};
-  if (r.has(6)) {
-    h.k = {g, ops::cat(g, {r.in(6), h.k.v}, 2)};
-    h.v = {g, ops::cat(g, {r.in(7), h.v.v}, 2)};
-  }
-  Value* mask = r.in_or_null(5);
-  if (r.int_attr("unidirectional", 0) != 0) r.refuse("unidirectional is not supported");
-  return {Item::tensor(attend(r, h, mask, r.float_attr("scale", 0)), r.elem()),
-          Item::tensor(h.k, r.elem()), Item::tensor(h.v, r.elem())};
-}
-
-// query, key, value, past_key, past_value, seqlens_k, total_sequence_length, cos, sin
-Items group_query(Row& r) {
-  Graph& g = r.g;
-  const std::int64_t heads = r.int_attr("num_heads", 1), kv_heads = r.int_attr("kv_num_heads", 1);
-  if (r.float_attr("softcap", 0) != 0) r.refuse("softcap is not supported");
-  Expr q = expr(r, 0);
-  std::optional<Expr> k, v;
-  if (r.has(1)) {
-    k = expr(r, 1);
-    v = expr(r, 2);
-  } else {  // packed
-    const auto width = q.shape()[2].as_const();
-    if (!width) r.refuse("the size of the packed queries is not known");
-    const std::int64_t size = *width / (heads + 2 * kv_heads);
-    Expr packed = q;
-    q = slice(packed, 2, 0, heads * size);
-    k = slice(packed, 2, heads * size, kv_heads * size);
-    v = slice(packed, 2, (heads + kv_heads) * size, kv_heads * size);
-  }
-  Heads h{{g, split_heads(g, q, heads)},
-          {g, split_heads(g, *k, kv_heads)},
-          {g, split_heads(g, *v, kv_heads)}};
-  const Dim batch = h.q.shape()[0], time = h.q.shape()[2];
-  // seqlens_k is the last valid position of each batch entry: queries end there.
-  Expr last = reshape(expr(r, 5).to(DType::i64), {batch, Dim(1), Dim(1), Dim(1)});
-  Expr offset = iota(g, time) - Expr(g, ops::dim_value(g, time - 1));
-  Expr place = last + reshape(offset, {Dim(1), Dim(1), time, Dim(1)});
-  if (r.int_attr("do_rotary", 0) != 0) {
-    Expr positions = max(reshape(place, {batch, time}), 0);
-    for (Expr* x : {&h.q, &h.k}) {
-      Rotary a{x->v, r.in(7), r.in(8), positions, r.int_attr("rotary_interleaved", 0) != 0, 0};
-      const auto half = r.shape(7)[1].as_const();
-      a.size = half ? 2 * *half : 0;
-      *x = {g, rotated(r, a)};
-    }
-  }
-  if (r.has(3)) {
-    h.k = {g, ops::cat(g, {r.in(3), h.k.v}, 2)};
-    h.v = {g, ops::cat(g, {r.in(4), h.v.v}, 2)};
-  }
-  const Dim keys = h.k.shape()[2];
-  Expr key = reshape(iota(g, keys), {Dim(1), Dim(1), Dim(1), keys});
-  Expr seen = key <= place;
-  const std::int64_t window = r.int_attr("local_window_size", -1);
-  if (window > 0) seen = seen & (place - key < static_cast<double>(window));
-  return {Item::tensor(attend(r, h, seen, r.float_attr("scale", 0)), r.elem()),
-          Item::tensor(h.k, r.elem()), Item::tensor(h.v, r.elem())};
-}
-
-Items microsoft_rotary(Row& r) {  // input, position_ids, cos, sin
-  const bool flat = r.rank() == 3;
-  Graph& g = r.g;
-  std::int64_t heads = r.int_attr("num_heads", 0);
-  if (flat && heads == 0) {
-    const auto width = r.shape()[2].as_const(), half = r.shape(2)[1].as_const();
-    if (!width || !half) r.refuse("the number of heads is not known");
-    heads = *width / (2 * *half);
-  }
-  Rotary a;
-  a.x = flat ? split_heads(g, r.in(0), heads) : r.in(0);
-  a.cos = r.in(2);
-  a.sin = r.in(3);
-  Expr positions = expr(r, 1);
-  const Dim batch = a.x->type().shape[0], time = a.x->type().shape[2];
-  if (positions.rank() == 1) {  // position of the first element
-    positions =
-        expand(reshape(positions, {Dim(1), Dim(1)}) + unsqueeze(iota(g, time), 0), {batch, time});
-  }
-  a.positions = positions;
-  a.interleaved = r.int_attr("interleaved", 0) != 0;
-  a.size = r.int_attr("rotary_embedding_dim", 0);
-  Value* y = rotated(r, a);
-  return r.one(flat ? join_heads(g, y) : y);
-}
-
-// --- quantised
-// ---------------------------------------------------------------------------------------
 
 // Weights of a few bits: b [n, blocks, bytes], one scale and zero point for each block of k.
 Items matmul_bits(Row& r) {
@@ -287,6 +196,14 @@ Items qlinear_concat(Row& r) {  // y_scale, y_zero, then (x, scale, zero) for ea
   return quantised_result(r, y, 0, 1, r.elem(2));
 }
 
+// x, x_scale, x_zero, y_scale, y_zero
+Items qlinear_average_pool(Row& r) {
+  return qlinear_unary(r, [](Row& row, Expr x) {
+    if (row.int_attr("channels_last", 0) != 0) row.refuse("channels_last is not supported");
+    return Expr(x.g, averages_of_windows(row, x));
+  });
+}
+
 // a, a_scale, a_zero, b, b_scale, b_zero, c, y_scale, y_zero
 Items qgemm(Row& r) {
   Expr a(r.g, centred(r, 0, 2, 1, DType::f32)), b(r.g, centred(r, 3, 5, 1, DType::f32));
@@ -334,9 +251,9 @@ void add_microsoft_rows() {
     return r.one((x * sigmoid(x * r.float_attr("alpha", 1.702f))).to(r.dtype()));
   });
   add("FusedMatMul", fused_matmul);
-  add("MultiHeadAttention", multi_head);
-  add("GroupQueryAttention", group_query);
-  add("RotaryEmbedding", microsoft_rotary);
+  add("FusedConv", fused_conv);
+  add("FusedGemm", fused_gemm);
+  add("QLinearAveragePool", qlinear_average_pool);
   add("MatMulNBits", matmul_bits);
   add("QLinearAdd", [](Row& r) { return qlinear_binary(r, "add"); });
   add("QLinearMul", [](Row& r) { return qlinear_binary(r, "mul"); });

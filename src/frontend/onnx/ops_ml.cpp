@@ -285,15 +285,18 @@ Items tree_classifier(Row& r) {
     Expr chosen(r.g, ops::argmax(r.g, scores, {1}));
     return {labels_at(r, chosen), Item::tensor(transformed(scores, transform), Elem::f32)};
   }
-  // One score for two classes: a probability if no weight is negative.
+  // One score for two classes: a probability if no weight is negative. onnxruntime adds the other
+  // score if the one is that of class 0, else the other is 0.
   Expr s = slice(scores, 1, ids.front(), 1);
-  Expr chosen = (positive && transform == "NONE" ? s > 0.5 : s > 0).to(DType::i64);
+  Expr chosen = (positive ? s > 0.5 : s > 0).to(DType::i64);
+  Item labels = labels_at(r, reshape(chosen, {r.shape()[0]}));
+  if (ids.front() == 1) return {labels, Item::tensor(transformed(scores, transform), Elem::f32)};
   Expr p = transform == "LOGISTIC" ? sigmoid(s) : s;
   Expr other = transform == "LOGISTIC" || positive ? 1.0 - p : -p;
   if (transform != "NONE" && transform != "LOGISTIC")
     r.refuse("post_transform " + transform + " of a classifier with one score is not supported");
   Expr both(r.g, ops::cat(r.g, {other.v, p.v}, 1));
-  return {labels_at(r, reshape(chosen, {r.shape()[0]})), Item::tensor(both, Elem::f32)};
+  return {labels, Item::tensor(both, Elem::f32)};
 }
 
 Items tree_ensemble(Row& r) {

@@ -126,21 +126,33 @@ Value* counts(const Row& r, const WindowSpec& w, const Value* x, bool include_pa
     low[d] = include_pads ? Dim(0) : w.low[d];
     high[d] = w.beyond[d] + (include_pads ? Dim(0) : w.high[d]);
   }
-  const DType t = compute_type(r.dtype());
-  Value* ones = ops::full(r.g, t, 1, shape);
+  Value* ones = ops::full(r.g, x->type().dtype, 1, shape);
   return sum_pool(r, ops::pad(r.g, ones, for_all_axes(low), for_all_axes(high), 0), pool_of(w));
 }
+
+}  // namespace
+
+Value* averages_of_windows(Row& r, Value* x) {
+  const bool ceil = r.int_attr("ceil_mode", 0) != 0;
+  const WindowSpec w = window_spec(r, r.ints_attr("kernel_shape"), spatial_of(x), ceil);
+  Expr input(r.g, filled(r, x, w, 0));
+  Expr total(r.g, sum_pool(r, input, pool_of(w)));
+  Expr count(r.g, counts(r, w, x, r.int_attr("count_include_pad", 0) != 0));
+  return total / count;
+}
+
+namespace {
 
 Items average_pool(Row& r) {
   Value* x = r.in(0);
   const bool ceil = r.int_attr("ceil_mode", 0) != 0;
   const WindowSpec w = window_spec(r, r.ints_attr("kernel_shape"), spatial_of(x), ceil);
-  Expr input(r.g, filled(r, wide(r, 0), w, 0));
   const bool dense = std::ranges::all_of(w.dilation, [](std::int64_t d) { return d == 1; });
-  if (dense && input.shape() == r.shape()) return r.one(apply_pool(r, "avg_pool", x, pool_of(w)));
-  Expr total(r.g, sum_pool(r, input, pool_of(w)));
-  Expr count(r.g, counts(r, w, x, r.int_attr("count_include_pad", 0) != 0));
-  return r.one((total / count).to(r.dtype()));
+  const auto is_none = [](Dim d) { return d == Dim(0); };
+  if (dense && std::ranges::all_of(w.low, is_none) && std::ranges::all_of(w.high, is_none) &&
+      std::ranges::all_of(w.beyond, is_none))
+    return r.one(apply_pool(r, "avg_pool", x, pool_of(w)));
+  return r.one(ops::cast(r.g, averages_of_windows(r, wide(r, 0)), r.dtype()));
 }
 
 Items lp_pool(Row& r) {

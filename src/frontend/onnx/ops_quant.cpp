@@ -245,35 +245,89 @@ Items qlinear_matmul(Row& r) {
   return r.one(requantised(r, product * scale, r.elem(7), r.in(7)), r.elem(7));
 }
 
+bool are_constant(const Dims& pads) {
+  return std::ranges::all_of(pads, [](Dim d) { return d.is_const() && d.constant() >= 0; });
+}
+Ints constants(const Dims& dims) {
+  Ints values;
+  for (const Dim d : dims) values.push_back(d.constant());
+  return values;
+}
+
+// x with pads of this value.
+Value* padded_with(const Row& r, Value* x, const WindowSpec& spec, Expr fill) {
+  Graph& g = r.g;
+  Expr y(g, ops::pad(g, x, for_all_axes(spec.low), for_all_axes(spec.high), 0));
+  for (std::size_t d = 0; d < spec.low.size(); ++d) {
+    if (spec.low[d] == Dim(0) && spec.high[d] == Dim(0)) continue;
+    Shape along(y.shape().size(), Dim(1));
+    along[d + 2] = y.shape()[d + 2];
+    Expr place = reshape(iota(g, along[d + 2]), along);
+    Expr first(g, ops::dim_value(g, spec.low[d]));
+    Expr end(g, ops::dim_value(g, spec.low[d] + x->type().shape[d + 2]));
+    y = where((place >= first) & (place < end), y, fill);
+  }
+  return y;
+}
+
+// The image of a convolution of bytes, with its attributes and the zero point if that is known at
+// run time alone.
+struct ByteImage {
+  Value* x;
+  Value* zero = nullptr;
+  ops::IntegerConv attrs = {};
+};
+ByteImage byte_image(const Row& r, std::size_t x_zero, const WindowSpec& spec) {
+  ByteImage image{r.in(0)};
+  image.attrs.groups = r.int_attr("group", 1);
+  image.attrs.stride = spec.stride;
+  image.attrs.dilation = spec.dilation;
+  const HostTensor* zero = r.has(x_zero) ? r.known(x_zero) : nullptr;
+  if (r.has(x_zero) && zero == nullptr) {
+    Expr number = reshape(expr(r, x_zero), {});
+    image.x = padded_with(r, image.x, spec, number);
+    image.zero = number.to(DType::i32);
+    image.attrs.low = image.attrs.high = Ints(spec.low.size(), 0);
+    return image;
+  }
+  image.attrs.border = zero == nullptr ? 0 : zero->get_int(0);
+  image.attrs.low = image.attrs.high = Ints(spec.low.size(), 0);
+  if (are_constant(spec.low) && are_constant(spec.high)) {
+    image.attrs.low = constants(spec.low);
+    image.attrs.high = constants(spec.high);
+  } else {
+    image.x = ops::pad(r.g, image.x, for_all_axes(spec.low), for_all_axes(spec.high),
+                       static_cast<double>(image.attrs.border));
+  }
+  return image;
+}
+
 // Null if it has to be computed in floats.
 Value* conv_of_bytes(Row& r, std::size_t x_zero, std::size_t w, std::size_t w_zero,
                      const WindowSpec& spec) {
   const std::size_t axes = spec.kernel.size();
-  if (!ops::is_byte(r.dtype()) || !ops::is_byte(r.dtype(w)) || axes > 2 || axes == 0 ||
-      r.int_attr("group", 1) != 1)
+  if (!ops::is_byte(r.dtype()) || !ops::is_byte(r.dtype(w)) || axes > 2 || axes == 0)
     return nullptr;
-  const HostTensor* zero = r.has(x_zero) ? r.known(x_zero) : nullptr;
-  if (r.has(x_zero) && (zero == nullptr || zero->numel() != 1)) return nullptr;
+  if (r.has(x_zero) && !(product(r.shape(x_zero)) == Dim(1))) return nullptr;
   Value* weight = centred_bytes(r, w, w_zero);
-  if (weight == nullptr) return nullptr;
-  const std::int64_t padding = zero == nullptr ? 0 : zero->get_int(0);
-  Value* x = ops::pad(r.g, r.in(0), for_all_axes(spec.low), for_all_axes(spec.high),
-                      static_cast<double>(padding));
-  ops::Conv attrs;
-  attrs.stride = spec.stride;
-  attrs.dilation = spec.dilation;
-  if (axes == 2) return ops::centred_convolution(r.g, x, padding, weight, attrs);
-  attrs.stride.insert(attrs.stride.begin(), 1);
-  attrs.dilation.insert(attrs.dilation.begin(), 1);
-  Value* y = ops::centred_convolution(r.g, ops::unsqueeze(r.g, x, 2), padding,
-                                      ops::unsqueeze(r.g, weight, 2), attrs);
+  Value* weight_zero = weight == nullptr ? zero_point(r, w_zero, false) : nullptr;
+  if (weight == nullptr) weight = r.in(w);
+  ByteImage image = byte_image(r, x_zero, spec);
+  ops::IntegerConv& attrs = image.attrs;
+  if (axes == 2)
+    return ops::centred_convolution(r.g, image.x, weight, attrs, image.zero, weight_zero);
+  for (Ints* of_one_axis : {&attrs.stride, &attrs.dilation})
+    of_one_axis->insert(of_one_axis->begin(), 1);
+  for (Ints* of_one_axis : {&attrs.low, &attrs.high}) of_one_axis->insert(of_one_axis->begin(), 0);
+  Value* y =
+      ops::centred_convolution(r.g, ops::unsqueeze(r.g, image.x, 2), ops::unsqueeze(r.g, weight, 2),
+                               attrs, image.zero, weight_zero);
   return ops::squeeze(r.g, y, 2);
 }
 
 Value* integer_conv(Row& r, std::size_t x_zero, std::size_t w, std::size_t w_zero) {
-  Ints kernel;
+  const Ints kernel = kernel_of(r, r.in(w));
   Dim terms(1);
-  for (const Dim d : spatial_of(r.in(w))) kernel.push_back(d.constant());
   for (std::size_t d = 1; d < r.shape(w).size(); ++d) terms *= r.shape(w)[d];
   const WindowSpec spec = window_spec(r, kernel, spatial_of(r.in(0)), false);
   if (Value* y = conv_of_bytes(r, x_zero, w, w_zero, spec)) return y;

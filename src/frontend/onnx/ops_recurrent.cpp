@@ -3,39 +3,36 @@
 
 #include <algorithm>
 
+#include "frontend/onnx/activation.hpp"
 #include "frontend/onnx/expr.hpp"
 #include "frontend/onnx/matmul.hpp"
 #include "ops/control.hpp"
 
 namespace gex::onnx {
-namespace {
-
-constexpr std::int64_t kUnrolledSteps = 32;  // steps that are unrolled
-
-struct Activation {
-  std::string name;
-  double alpha, beta;
-  Expr operator()(Expr x) const {
-    if (name == "sigmoid") return sigmoid(x);
-    if (name == "tanh") return tanh(x);
-    if (name == "relu") return max(x, 0);
-    if (name == "affine") return x * alpha + beta;
-    if (name == "leakyrelu") return where(x >= 0, x, x * alpha);
-    if (name == "thresholdedrelu") return where(x > alpha, x, x.number(0));
-    if (name == "scaledtanh") return tanh(x * beta) * alpha;
-    if (name == "hardsigmoid") return max(min(x * alpha + beta, 1), 0);
-    if (name == "elu") return where(x > 0, x, unary("expm1", min(x, 0)) * alpha);
-    if (name == "softsign") return x / (abs(x) + 1);
-    if (name == "softplus") return max(x, 0) + unary("log1p", exp(-abs(x)));
-    fail(ErrorCode::unsupported, "activation ", name);
-  }
-};
+Expr Activation::operator()(Expr x) const {
+  if (name == "sigmoid") return sigmoid(x);
+  if (name == "tanh") return tanh(x);
+  if (name == "relu") return max(x, 0);
+  if (name == "affine") return x * alpha + beta;
+  if (name == "leakyrelu") return where(x >= 0, x, x * alpha);
+  if (name == "thresholdedrelu") return where(x > alpha, x, x.number(0));
+  if (name == "scaledtanh") return tanh(x * beta) * alpha;
+  if (name == "hardsigmoid") return max(min(x * alpha + beta, 1), 0);
+  if (name == "elu") return where(x > 0, x, unary("expm1", min(x, 0)) * alpha);
+  if (name == "softsign") return x / (abs(x) + 1);
+  if (name == "softplus") return max(x, 0) + unary("log1p", exp(-abs(x)));
+  fail(ErrorCode::unsupported, "activation ", name);
+}
 
 double default_alpha(const std::string& name) {
   if (name == "leakyrelu") return 0.01f;
   if (name == "hardsigmoid") return 0.2f;
   return 1;
 }
+
+namespace {
+
+constexpr std::int64_t kUnrolledSteps = 32;  // steps that are unrolled
 
 struct Cell {
   std::string kind;  // RNN, GRU, LSTM

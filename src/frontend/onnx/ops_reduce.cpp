@@ -124,6 +124,7 @@ Items softmax_family(Row& r, const std::function<Expr(Expr, std::int64_t)>& f) {
 }
 
 Expr hardmax(Expr x, std::int64_t axis) {
+  if (x.shape()[static_cast<std::size_t>(axis)] == Dim(0)) return x;
   Expr at{x.g, ops::argmax(x.g, x, {axis}, true)};
   Shape along(x.shape().size(), Dim(1));
   const Dim size = x.shape()[static_cast<std::size_t>(axis)];

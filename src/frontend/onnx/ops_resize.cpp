@@ -194,6 +194,19 @@ std::optional<Items> repeated(Row& r, const Mode& m, const Ints& axes, const Hos
   return r.one(x);
 }
 
+// keep_aspect_ratio_policy: one scale for all axes, so that the result is not larger or not smaller
+// than the requested sizes.
+void keep_aspect_ratio(std::vector<Axis>& all, const std::string& policy) {
+  double scale = all[0].scale;
+  for (const Axis& axis : all)
+    scale = policy == "not_larger" ? std::min(scale, axis.scale) : std::max(scale, axis.scale);
+  for (Axis& axis : all) {
+    axis.scale = scale;
+    axis.length = scale * static_cast<double>(axis.in);
+    axis.out = static_cast<std::int64_t>(std::floor(axis.length + 0.5));
+  }
+}
+
 Items resize(Row& r) {
   Mode m{
       r.string_attr("mode", "nearest"),
@@ -243,16 +256,7 @@ Items resize(Row& r) {
     }
   }
   const std::string policy = r.string_attr("keep_aspect_ratio_policy", "stretch");
-  if (!by_scale && policy != "stretch") {
-    double scale = all[0].scale;
-    for (const Axis& axis : all)
-      scale = policy == "not_larger" ? std::min(scale, axis.scale) : std::max(scale, axis.scale);
-    for (Axis& axis : all) {
-      axis.scale = scale;
-      axis.length = scale * static_cast<double>(axis.in);
-      axis.out = static_cast<std::int64_t>(std::floor(axis.length + 0.5));
-    }
-  }
+  if (!by_scale && policy != "stretch") keep_aspect_ratio(all, policy);
   return resized(r, m, all, axes, r.float_attr("extrapolation_value", 0));
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <numeric>
+#include <optional>
 
 #include "frontend/onnx/expr.hpp"
 #include "ops/rows/nonzero.hpp"
@@ -10,13 +11,36 @@
 namespace gex::onnx {
 namespace {
 
+// The value of all elements, if they are equal by construction.
+std::optional<double> value_of_all(Row& r, Value* x) {
+  const Node* node = x->is_input() ? nullptr : x->producer();
+  if (node != nullptr && node->is("expand")) x = node->input(0);
+  const HostTensor* known = x->type().numel() == Dim(1) ? r.state.known(x) : nullptr;
+  return known == nullptr ? std::nullopt : std::optional(known->get(0));
+}
+
+// The places of elements that are not 0 in x as one row. Their count is known if x is: exporters
+// of opsets before 11 write a range as NonZero of ConstantOfShape.
+Value* places_of_true(Row& r, Value* x, const char* size_name) {
+  Graph& g = r.g;
+  if (const auto value = value_of_all(r, x))
+    return ops::iota(g, *value != 0 ? x->type().numel() : Dim(0));
+  if (const HostTensor* known = r.state.known(x)) {
+    std::vector<std::int64_t> places;
+    for (std::int64_t k = 0; k < known->numel(); ++k)
+      if (known->get(k) != 0) places.push_back(k);
+    return ops::constant(g, HostTensor::of_i64({static_cast<std::int64_t>(places.size())}, places));
+  }
+  Expr mask = x->type().dtype == DType::boolean ? Expr(g, x) : Expr(g, x) != 0;
+  return ops::true_places(g, mask, r.state.fresh_symbol(size_name));
+}
+
 Items nonzero(Row& r) {
   Graph& g = r.g;
   Value* x = r.in(0);
   if (x->type().rank() == 0) x = ops::reshape(g, x, {1});
   const Shape shape = x->type().shape;
-  Expr mask = x->type().dtype == DType::boolean ? Expr(g, x) : Expr(g, x) != 0;
-  Expr places(g, ops::true_places(g, mask, r.state.fresh_symbol("nonzero")));
+  Expr places(g, places_of_true(r, x, "nonzero"));
   std::vector<Value*> rows(shape.size());
   for (std::size_t axis = shape.size(); axis-- > 0;) {
     // An empty axis selects nothing, but its size must not be a zero divisor.
@@ -37,7 +61,7 @@ Items compress(Row& r) {
     axis = r.axis_attr("axis", 0, r.rank());
   else
     x = ops::reshape(g, x, {product(r.shape())});
-  Value* places = ops::true_places(g, r.in(1), r.state.fresh_symbol("kept"));
+  Value* places = places_of_true(r, r.in(1), "kept");
   return r.one(ops::take(g, x, places, axis));
 }
 

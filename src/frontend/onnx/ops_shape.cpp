@@ -235,7 +235,8 @@ Span span_of(const Row& r, Dim start, Dim end, std::int64_t step, Dim size) {
     const Dim from = clamped(start, 0, size), to = clamped(end, 0, size);
     return {from, ceildiv(max(to - from, 0), step)};
   }
-  const Dim from = clamped(start, -1, size - 1), to = clamped(end, -1, size - 1);
+  // A backward slice begins inside the axis, also where NumPy's would be empty.
+  const Dim from = min(clamped(start, 0, size - 1), size - 1), to = clamped(end, -1, size - 1);
   return {from, ceildiv(max(from - to, 0), -step)};
 }
 
@@ -298,6 +299,8 @@ Items tile(Row& r) {
     spread.insert(spread.end(), {repeats[d], s[d]});
     joined.push_back(repeats[d] * s[d]);
   }
+  if (std::ranges::find(joined, Dim(0)) != joined.end())
+    return r.one(ops::full(r.g, r.dtype(), 0, joined));
   Value* x = ops::expand(r.g, ops::reshape(r.g, r.in(0), apart), spread);
   return r.one(ops::reshape(r.g, x, joined));
 }
@@ -438,13 +441,15 @@ Items center_crop_pad(Row& r) {
   for (std::size_t k = 0; k < axes.size(); ++k) {
     const auto d = static_cast<std::size_t>(normal_axis(axes[k], r.rank()));
     const Dim size = x->type().shape[d];
-    if (known_le(wanted[k], size) == true) {
+    const Dim more = wanted[k] - size;
+    if (known_le(more, 0) == true) {
       x = ops::slice(r.g, x, static_cast<std::int64_t>(d), floordiv(size - wanted[k], 2),
                      wanted[k]);
     } else {
       Dims low(static_cast<std::size_t>(r.rank())), high = low;
-      low[d] = floordiv(wanted[k] - size, 2);
-      high[d] = wanted[k] - size - low[d];
+      // Whether it is cropped may not be known; half of the difference is rounded towards 0.
+      low[d] = floordiv(gex::max(more, 0), 2) - floordiv(gex::max(-more, 0), 2);
+      high[d] = more - low[d];
       x = ops::pad(r.g, x, low, high, 0);
     }
   }

@@ -60,7 +60,8 @@ Items svm_regressor(Row& r) {
   return r.one(y, Elem::f32);
 }
 
-// [vectors, pairs]: what each support vector counts in the classifier of each pair of classes.
+// [vectors, pairs]: the coefficient of each support vector in the classifier of each pair of
+// classes.
 std::vector<double> pair_weights(const Row& r, const Ints& per_class) {
   const auto coefficients = r.floats_attr("coefficients");
   const auto total = std::accumulate(per_class.begin(), per_class.end(), std::int64_t{0});

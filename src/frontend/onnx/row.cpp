@@ -183,13 +183,31 @@ namespace {
 void add_all_rows() {
   static std::once_flag once;
   std::call_once(once, [] {
-    for (auto* add :
-         {add_elementwise_rows, add_cast_rows,      add_shape_rows,     add_gather_rows,
-          add_reduce_rows,      add_matmul_rows,    add_conv_rows,      add_pool_rows,
-          add_norm_rows,        add_loss_rows,      add_attention_rows, add_recurrent_rows,
-          add_quant_rows,       add_resize_rows,    add_signal_rows,    add_control_rows,
-          add_sequence_rows,    add_select_rows,    add_string_rows,    add_ml_rows,
-          add_training_rows,    add_microsoft_rows, add_image_rows,     add_random_rows})
+    for (auto* add : {add_elementwise_rows,
+                      add_cast_rows,
+                      add_shape_rows,
+                      add_gather_rows,
+                      add_reduce_rows,
+                      add_matmul_rows,
+                      add_conv_rows,
+                      add_pool_rows,
+                      add_norm_rows,
+                      add_loss_rows,
+                      add_attention_rows,
+                      add_recurrent_rows,
+                      add_quant_rows,
+                      add_resize_rows,
+                      add_signal_rows,
+                      add_control_rows,
+                      add_sequence_rows,
+                      add_select_rows,
+                      add_string_rows,
+                      add_ml_rows,
+                      add_training_rows,
+                      add_microsoft_rows,
+                      add_microsoft_attention_rows,
+                      add_image_rows,
+                      add_random_rows})
       add();
   });
 }

@@ -115,6 +115,7 @@ void add_string_rows();
 void add_ml_rows();
 void add_training_rows();
 void add_microsoft_rows();
+void add_microsoft_attention_rows();
 void add_image_rows();
 
 }  // namespace gex::onnx

@@ -91,6 +91,8 @@ HostValue rebuilt(const Item& item, std::vector<HostTensor>& leaves, std::size_t
 }  // namespace
 
 HostValue HostValue::tensor(Elem elem, HostTensor memory) {
+  GEX_CHECK(memory.dtype() == memory_type_of(elem), "memory of ", memory.dtype(), " for ",
+            name_of(elem));
   HostValue value;
   value.kind = Item::Kind::tensor;
   value.elem = elem;

@@ -10,22 +10,6 @@ namespace {
 
 using Sizes = std::vector<std::int64_t>;
 
-Sizes row_major(std::span<const std::int64_t> shape) {
-  Sizes strides(shape.size(), 1);
-  for (std::size_t d = shape.size(); d-- > 1;)
-    strides[d - 1] = strides[d] * std::max<std::int64_t>(shape[d], 1);
-  return strides;
-}
-
-HostTensor dense(DType dtype, std::span<const std::int64_t> shape,
-                 std::span<const std::int64_t> strides, const void* data) {
-  HostTensor out(dtype, {shape.begin(), shape.end()});
-  if (out.numel() > 0)
-    copy_elements(size_of(dtype), shape, static_cast<const std::byte*>(data), strides, out.data(),
-                  row_major(shape));
-  return out;
-}
-
 class ModelHost : public runtime::Host {
  public:
   ModelHost(std::size_t outputs, std::span<const HostValue* const> inputs)
@@ -33,18 +17,12 @@ class ModelHost : public runtime::Host {
 
   void* allocate_output(int k, DType dtype, std::span<const std::int64_t> shape,
                         std::span<const std::int64_t> strides) override {
-    std::int64_t last = 0;
-    bool empty = false;
-    for (std::size_t d = 0; d < shape.size(); ++d) {
-      last += (shape[d] - 1) * strides[d];
-      empty |= shape[d] == 0;
-    }
     Result& r = at(k);
     r.dtype = dtype;
     r.shape.assign(shape.begin(), shape.end());
     r.strides.assign(strides.begin(), strides.end());
-    r.is_dense = r.strides == row_major(shape);
-    r.own = HostTensor(dtype, r.is_dense ? r.shape : Sizes{empty ? 0 : last + 1});
+    r.is_dense = r.strides == dense_strides_of(shape);
+    r.own = HostTensor(dtype, r.is_dense ? r.shape : Sizes{extent_of(shape, strides)});
     r.kind = Result::Kind::own;
     return r.own.data();
   }
@@ -56,7 +34,8 @@ class ModelHost : public runtime::Host {
     r.is_dense = true;
     const DType dtype = memory_type_of(input.elem);
     const auto* data = static_cast<const std::byte*>(input.data.get());
-    r.own = dense(dtype, shape, strides, data + offset * static_cast<std::int64_t>(size_of(dtype)));
+    r.own = dense_copy(dtype, shape, strides,
+                       data + offset * static_cast<std::int64_t>(size_of(dtype)));
   }
   void set_output_view_output(int k, int of_output, std::span<const std::int64_t> shape,
                               std::span<const std::int64_t> strides, std::int64_t offset) override {
@@ -112,11 +91,12 @@ class ModelHost : public runtime::Host {
   HostTensor copied(std::size_t k) {
     const Result& r = results_[k];
     GEX_CHECK(r.kind != Result::Kind::none, "output ", k, " was never made");
-    if (r.kind == Result::Kind::own) return dense(r.own.dtype(), r.shape, r.strides, r.own.data());
+    if (r.kind == Result::Kind::own)
+      return dense_copy(r.own.dtype(), r.shape, r.strides, r.own.data());
     const Result& base = at(r.of);
     const DType dtype = base.own.dtype();
-    return dense(dtype, r.shape, r.strides,
-                 base.own.data() + r.offset * static_cast<std::int64_t>(size_of(dtype)));
+    return dense_copy(dtype, r.shape, r.strides,
+                      base.own.data() + r.offset * static_cast<std::int64_t>(size_of(dtype)));
   }
 
   std::span<const HostValue* const> inputs_;
@@ -133,7 +113,7 @@ std::vector<HostTensor> run_session(runtime::Session& session,
   std::vector<runtime::InputArg> args(inputs.size());
   std::vector<Sizes> strides(inputs.size());
   for (std::size_t k = 0; k < inputs.size(); ++k) {
-    strides[k] = row_major(inputs[k]->shape);
+    strides[k] = dense_strides_of(inputs[k]->shape);
     args[k].tensor = {const_cast<void*>(inputs[k]->data.get()), memory_type_of(inputs[k]->elem),
                       inputs[k]->shape, strides[k]};
   }

@@ -14,8 +14,7 @@ namespace {
 
 constexpr std::int64_t kMissing = runtime::kMissingIsTrue;
 
-// The nodes that the roots reach, each after its parents. Nodes may be shared: a parent is there
-// when all that refer to it are.
+// The nodes that the roots reach, each after all of its parents: a node may have several.
 std::vector<std::int64_t> children_last(const Forest& forest) {
   std::vector<int> parents(forest.nodes.size(), 0);
   std::vector<char> reached(forest.nodes.size(), 0);

@@ -75,6 +75,13 @@ std::vector<ValueRef> add_call(fx::Importer& importer, const std::string& name, 
   return refs_of(importer.add_call(spec, location));
 }
 
+std::vector<std::pair<ValueRef, Dim>> expected_sizes(const fx::Importer& importer) {
+  std::vector<std::pair<ValueRef, Dim>> sizes;
+  for (const auto& [found, size] : importer.expected_sizes())
+    sizes.push_back({ValueRef{found}, size});
+  return sizes;
+}
+
 ValueRef add_constant(fx::Importer& importer, nb::handle tensor) {
   const dlpack::Tensor t = TorchApi::get().borrow(tensor.ptr());
   std::vector<std::int64_t> shape(t.shape, t.shape + t.ndim);
@@ -90,7 +97,14 @@ void bind_kinds_of_facts(nb::class_<AtenFacts>& facts) {
       .value("along_axis_from_ends", Facts::Indices::along_axis_from_ends)
       .value("rows", Facts::Indices::rows)
       .value("each_axis", Facts::Indices::each_axis)
+      .value("each_element", Facts::Indices::each_element)
+      .value("cells", Facts::Indices::cells)
       .value("classes", Facts::Indices::classes);
+  nb::enum_<Facts::Values>(facts, "Values")
+      .value("any", Facts::Values::any)
+      .value("fractions", Facts::Values::fractions)
+      .value("few_trues", Facts::Values::few_trues)
+      .value("bag_starts", Facts::Values::bag_starts);
   nb::enum_<Facts::Range>(facts, "Range")
       .value("unknown", Facts::Range::unknown)
       .value("same", Facts::Range::same)
@@ -136,6 +150,7 @@ void bind_facts(nb::module_& m) {
                           "Facts about an ATen op for importers: src/ops/rows/aten_facts.hpp.");
   bind_kinds_of_facts(facts);
   facts.def_ro("indices", &Facts::indices)
+      .def_ro("values", &Facts::values)
       .def_ro("divisor", &Facts::divisor)
       .def_ro("range", &Facts::range)
       .def_ro("places_axis", &Facts::places_axis)
@@ -165,6 +180,8 @@ void bind_importer(nb::module_& m) {
            [](fx::Importer& importer, Dim value) { return ValueRef{importer.add_dim(value)}; })
       .def("add_node", &add_node, nb::arg("overload"), nb::arg("args"), nb::arg("results"),
            nb::arg("location"))
+      .def_prop_ro("expected_sizes", &expected_sizes,
+                   "Of the last add_node: sizes found in data, and what they must be.")
       .def("mark", [](const fx::Importer& importer) { return Mark{importer.mark()}; })
       .def("rollback", [](fx::Importer& importer, Mark mark) { importer.rollback(mark.last); })
       .def(

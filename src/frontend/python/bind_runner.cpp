@@ -7,6 +7,7 @@
 #include "backend/cpu/generator.hpp"
 #include "base/thread_pool.hpp"
 #include "cache/store.hpp"
+#include "compile/graphviz.hpp"
 #include "frontend/python/bindings.hpp"
 #include "frontend/python/captures.hpp"
 #include "frontend/python/runnable_graph.hpp"
@@ -184,6 +185,14 @@ std::string text_of(const Runner& runner, const std::string& level) {
   fail(ErrorCode::invalid_argument, "unknown level '", level, "'; use graph, kernels or program");
 }
 
+std::string graphviz_of_runner(const Runner& runner, const std::string& level) {
+  const RunnableGraph* graph = runner.compiled_graph();
+  if (graph == nullptr)
+    fail(ErrorCode::unsupported, "only compiled graphs can be drawn, with frozen parameters from ",
+         "the first call on");
+  return graphviz_of(graph->report, graph->session->program(), level);
+}
+
 void reload_from_text(Runner& runner) {
   RunnableGraph* graph = runner.graph();
   if (graph == nullptr || graph->session == nullptr)
@@ -271,10 +280,10 @@ void check_layout(const Value& input, const FrozenMemory& memory) {
 // Compiles the graph; the graph is kept, to be compiled again when frozen memory moves.
 GraphMaker graph_maker(const Graph& graph, std::vector<Dim> integers, std::vector<int> released,
                        const runtime::SessionOptions& session_options,
-                       const CompileOptions& compile_options, bool tensors_on_host) {
+                       const CompileOptions& compile_options, TorchDevice device) {
   return [own = std::shared_ptr<const Graph>(graph.clone()), integers = std::move(integers),
           released = std::move(released), session_options, compile_options,
-          tensors_on_host](std::span<const FrozenMemory> frozen) -> std::unique_ptr<RunnableGraph> {
+          device](std::span<const FrozenMemory> frozen) -> std::unique_ptr<RunnableGraph> {
     CompileOptions options = compile_options;
     options.frozen_on_device = !frozen.empty() && !parse_target(options.target).is_cpu();
     for (const FrozenMemory& memory : frozen) {
@@ -285,7 +294,7 @@ GraphMaker graph_maker(const Graph& graph, std::vector<Dim> integers, std::vecto
            memory.contents});
     }
     auto runnable = compiled_graph(own->clone(), integers, released, options, session_options);
-    if (tensors_on_host) runnable->device = {};
+    runnable->device = device;
     return runnable;
   };
 }
@@ -300,12 +309,15 @@ std::unique_ptr<Runner> compiled_runner(const Graph& graph, PythonSignature sign
   runtime::SessionOptions session_options = options.user.session;
   captures.set(session_options);
   session_options.keep_arena = options.keep_arena;
+  TorchDevice device;
+  const Target target = parse_target(compile_options.target);
+  if (!target.is_cpu() && !options.tensors_on_host) device.index = target.device;
   GraphMaker make = graph_maker(graph, integer_values(signature),
                                 released_inputs(graph, signature, options.released),
-                                session_options, compile_options, options.tensors_on_host);
+                                session_options, compile_options, device);
   std::vector<FrozenArgument> bound_once = frozen_arguments(graph, signature, options.frozen);
   if (!bound_once.empty()) {
-    auto runner = std::make_unique<Runner>(std::move(make), std::move(bound_once),
+    auto runner = std::make_unique<Runner>(std::move(make), device, std::move(bound_once),
                                            std::move(signature), std::move(callees));
     runner->bind_constants();
     return runner;
@@ -360,6 +372,13 @@ nb::dict overhead_of(const Runner& runner) {
   return out;
 }
 
+// What the session of a compiled graph says about it; nothing before.
+template <std::vector<std::string> (runtime::Session::*lines)() const>
+std::vector<std::string> lines_of(const Runner& runner) {
+  const RunnableGraph* graph = runner.compiled_graph();
+  return graph ? (graph->session.get()->*lines)() : std::vector<std::string>{};
+}
+
 }  // namespace
 
 void bind_runner(nb::module_& m) {
@@ -372,12 +391,16 @@ void bind_runner(nb::module_& m) {
       .def("refresh", &Runner::refresh, "Makes the next call bind frozen arguments again.")
       .def_prop_ro("frozen_tensors", &Runner::frozen_tensors)
       .def("text", &text_of, nb::arg("level") = "program", "Printed form: graph, kernels, program.")
+      .def("graphviz", &graphviz_of_runner, nb::arg("level") = "graph",
+           "The graph, its kernels or its program as Graphviz text.")
       .def("reload_from_text", &reload_from_text,
            "Prints the program, parses the text and runs that from now on.")
       .def_prop_ro("counters", &counters_of)
       .def("watch", &Runner::watch, nb::arg("word"), nb::arg("refuse"),
            "Calls `refuse`, which raises, when the first element of an i64 host tensor is not 0: "
            "at the beginning of the next call, or instead of an error of the device.")
+      .def("name_ranges", &Runner::name_ranges, nb::arg("whole"), nb::arg("capture"),
+           nb::arg("replay"), "Names of the ranges of its calls in PyTorch's profiler.")
       .def("measure_overhead", &Runner::measure_overhead, nb::arg("on"))
       .def_prop_ro("overhead", &overhead_of, "Overhead of the last measured call.")
       .def_prop_ro("steps", &steps_of_captures, "For each capture: a dict for each of its steps.")
@@ -393,13 +416,10 @@ void bind_runner(nb::module_& m) {
                      const RunnableGraph* graph = runner.compiled_graph();
                      return graph ? graph->report.remarks : std::vector<std::string>{};
                    })
-      .def_prop_ro(
-          "tuned",
-          [](const Runner& runner) {
-            const RunnableGraph* graph = runner.compiled_graph();
-            return graph ? graph->session->findings() : std::vector<std::string>{};
-          },
-          "Results of autotuning, a line for each problem.")
+      .def_prop_ro("tuned", &lines_of<&runtime::Session::findings>,
+                   "Results of autotuning, a line for each problem.")
+      .def_prop_ro("host_control", &lines_of<&runtime::Session::host_control>,
+                   "Why the host decides if and while steps on a GPU, a line for each reason.")
       .def_prop_ro(
           "captures",
           [](const Runner& runner) {

@@ -17,6 +17,7 @@ struct Device {
 };
 inline constexpr std::int32_t kCpu = 1;
 inline constexpr std::int32_t kCuda = 2;
+inline constexpr std::int32_t kCudaHost = 3;  // pinned memory of the CPU
 
 struct DataType {
   std::uint8_t code, bits;

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <optional>
 
+#include "base/strided_copy.hpp"
 #include "interp/bind_symbols.hpp"
 #include "interp/interp.hpp"
 #include "ops/call.hpp"
@@ -53,12 +54,6 @@ void write(const HostTensor& tensor, void* data, std::span<const std::int64_t> s
     std::memcpy(to + at * static_cast<std::int64_t>(size),
                 tensor.data() + static_cast<std::size_t>(i) * size, size);
   });
-}
-
-Numbers dense(std::span<const std::int64_t> shape) {
-  Numbers strides(shape.size(), 1);
-  for (std::size_t d = shape.size(); d-- > 1;) strides[d - 1] = strides[d] * shape[d];
-  return strides;
 }
 
 // One run.
@@ -139,11 +134,10 @@ class Interpretation {
         refs.back().input = static_cast<int>(*input);
         continue;
       }
-      operand_strides[i] = asked[i] ? evaluate_all(*asked[i]) : dense(shape);
-      std::int64_t last = 0;
-      for (std::size_t d = 0; d < shape.size(); ++d)
-        last += std::max<std::int64_t>(shape[d] - 1, 0) * operand_strides[i][d];
-      memory[i].resize((static_cast<std::size_t>(last) + 1) * size_of(operands[i].dtype()));
+      operand_strides[i] = asked[i] ? evaluate_all(*asked[i]) : dense_strides_of(shape);
+      const auto elements = static_cast<std::size_t>(extent_of(shape, operand_strides[i]));
+      // Not empty, so that data() is not null.
+      memory[i].resize(std::max<std::size_t>(elements, 1) * size_of(operands[i].dtype()));
       write(operands[i], memory[i].data(), operand_strides[i]);
       refs.push_back({memory[i].data(), operands[i].dtype(), shape, operand_strides[i]});
     }
@@ -183,7 +177,7 @@ class Interpretation {
       return;
     }
     const Type& type = graph_.outputs()[k]->type();
-    Numbers strides = dense(result.shape());
+    Numbers strides = dense_strides_of(result.shape());
     if (type.strides) {
       Numbers promised = evaluate_all(*type.strides);
       if (std::ranges::find(promised, -1) == promised.end()) strides = std::move(promised);

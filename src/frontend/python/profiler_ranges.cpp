@@ -15,7 +15,8 @@ bool somebody_profiles() {
 
 }  // namespace
 
-ProfilerRanges::ProfilerRanges() : profiling_(somebody_profiles()) {}
+ProfilerRanges::ProfilerRanges(const RangeNames& names)
+    : names_(names), profiling_(somebody_profiles()) {}
 
 ProfilerRanges::~ProfilerRanges() {
   while (!open_.empty()) {
@@ -27,14 +28,14 @@ ProfilerRanges::~ProfilerRanges() {
   }
 }
 
-void ProfilerRanges::enter(const char* name) {
+void ProfilerRanges::enter(const std::string& name) {
   if (!profiling_) return;
   // record_function of torch.profiler goes through the dispatcher twice for each range.
   static PyObject* const type =
       nb::object(nb::module_::import_("torch._C._profiler").attr("_RecordFunctionFast"))
           .release()
           .ptr();  // kept forever, like the module
-  nb::object range = nb::handle(type)(name);
+  nb::object range = nb::handle(type)(name.c_str());
   range.attr("__enter__")();
   open_.push_back(std::move(range));
 }

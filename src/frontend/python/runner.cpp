@@ -41,14 +41,16 @@ bool uses_symbols(const OutputItem& item) {
 
 Runner::Runner(std::unique_ptr<RunnableGraph> graph, PythonSignature signature,
                std::vector<nb::object> callees)
-    : Runner(GraphMaker(), {}, std::move(signature), std::move(callees)) {
+    : Runner(GraphMaker(), {}, {}, std::move(signature), std::move(callees)) {
+  device_ = graph->device;
   bound_ = attach(std::move(graph));
   tuples_.resize(bound_->graph->num_outputs);
 }
 
-Runner::Runner(GraphMaker make, std::vector<FrozenArgument> frozen, PythonSignature signature,
-               std::vector<nb::object> callees)
+Runner::Runner(GraphMaker make, TorchDevice device, std::vector<FrozenArgument> frozen,
+               PythonSignature signature, std::vector<nb::object> callees)
     : make_graph_(std::move(make)),
+      device_(device),
       signature_(std::move(signature)),
       num_arguments_(signature_.num_arguments),
       callees_(std::move(callees)) {
@@ -132,9 +134,15 @@ void Runner::bind_frozen(PyObject* const* arguments) {
         "before this one may have used the old contents: call gex.refresh(model) after a change");
     if (PyErr_WarnEx(PyExc_UserWarning, message.c_str(), 1) != 0) throw nb::python_error();
   }
+  const TorchApi& torch = TorchApi::get();
+  for (const FrozenArgument& frozen : frozen_->arguments()) {
+    if (frozen.constant.is_valid()) continue;
+    PyObject* tensor = arguments[frozen.argument];
+    if (!torch.is_on(tensor, device_)) torch.refuse_device(tensor, device_, frozen.name);
+  }
   FrozenArguments::Tensors tensors = frozen_->read(arguments);
   // The engine has streams of its own, which don't wait for the one that wrote the parameters.
-  TorchApi::get().wait_for_device_of(tensors.front().memory.ptr());
+  torch.wait_for_device_of(tensors.front().memory.ptr());
   std::vector<FrozenMemory> memory;
   for (std::size_t i = 0; i < tensors.size(); ++i)
     memory.push_back({frozen_->arguments()[i].graph_input, frozen_->arguments()[i].name,
@@ -198,6 +206,16 @@ void Runner::watch(nb::object word, nb::object refuse) {
   refuse_ = std::move(refuse);
 }
 
+// Kernels would follow addresses of another device. Constants may be host memory that a GPU reads.
+void Runner::check_device(const Bound& bound, std::size_t input, const Frame& frame) const {
+  const auto argument = static_cast<std::size_t>(bound.argument_of_input[input]);
+  const std::size_t passed = frame.arguments.size() - signature_.constants.size();
+  if (argument >= passed) return;
+  const int position = frozen_ ? taken_[argument] : static_cast<int>(argument);
+  TorchApi::get().refuse_device(frame.arguments[argument], bound.graph->device,
+                                str("argument ", position));
+}
+
 void Runner::raise_refusal() const {
   if (refused_value_ != nullptr && *refused_value_ != 0) refuse_();
 }
@@ -236,8 +254,8 @@ nb::object Runner::operator()(nb::list arguments) {
       spare_frames.push_back(std::move(frame));
     }
   } give_back{frame};
-  ProfilerRanges ranges;
-  ranges.enter("npu_fx_compiler inference");
+  ProfilerRanges ranges(range_names_);
+  ranges.enter(range_names_.whole);
   OverheadClock clock(measures_overhead_);
   take_arguments(arguments.ptr(), *frame, clock);
   const std::shared_ptr<Bound> bound = bound_;  // another thread may bind again meanwhile
@@ -248,10 +266,12 @@ nb::object Runner::operator()(nb::list arguments) {
   for (std::size_t i = 0; i < num_inputs; ++i) {
     PyObject* object = frame->arguments[static_cast<std::size_t>(bound->argument_of_input[i])];
     InputArg& input = frame->inputs[i];
-    if (bound->input_is_integer[i])
+    if (bound->input_is_integer[i]) {
       input.integer = integer_of(object);
-    else
-      torch.read(object, input.tensor);
+      continue;
+    }
+    torch.read(object, input.tensor);
+    if (!torch.is_on(object, bound->graph->device)) check_device(*bound, i, *frame);
   }
   clock.mark(&Overhead::inputs_ns);
   follow_torch_threads();

@@ -14,6 +14,7 @@
 #include "base/dim/dim.hpp"
 #include "frontend/python/frozen_arguments.hpp"
 #include "frontend/python/overhead.hpp"
+#include "frontend/python/profiler_ranges.hpp"
 #include "frontend/python/runnable_graph.hpp"
 #include "frontend/python/torch_host.hpp"
 #include "runtime/session/session.hpp"
@@ -78,8 +79,8 @@ class Runner {
          std::vector<nb::object> callees);
   // The graph is made runnable at the first call, when the frozen arguments are known, and again
   // after one of them has changed.
-  Runner(GraphMaker make, std::vector<FrozenArgument> frozen, PythonSignature signature,
-         std::vector<nb::object> callees);
+  Runner(GraphMaker make, TorchDevice device, std::vector<FrozenArgument> frozen,
+         PythonSignature signature, std::vector<nb::object> callees);
 
   // Makes it runnable now if it has no frozen arguments.
   void bind_constants();
@@ -96,6 +97,9 @@ class Runner {
   std::int64_t rebinds() const { return rebinds_; }
   // The word in which kernels record an error; `refuse` raises it.
   void watch(nb::object word, nb::object refuse);
+  void name_ranges(std::string whole, std::string capture, std::string replay) {
+    range_names_ = {std::move(whole), std::move(capture), std::move(replay)};
+  }
   void measure_overhead(bool on) { measures_overhead_ = on; }
   const Overhead& overhead() const { return overhead_; }  // of the last call that was measured
   // Arguments bound once, as the last call passed them.
@@ -118,11 +122,13 @@ class Runner {
   std::shared_ptr<Bound> attach(std::unique_ptr<RunnableGraph> graph) const;
   void bind_frozen(PyObject* const* arguments);
   void take_arguments(PyObject* list, Frame& frame, OverheadClock& clock);
+  void check_device(const Bound& bound, std::size_t input, const Frame& frame) const;
   bool lay_out(const runtime::LayoutMismatch& mismatch, const Bound& bound, Frame& frame) const;
   void evaluate_symbols(Frame& frame, const TorchHost& host) const;
   nb::object build_result(std::size_t i, Frame& frame, const TorchHost& host) const;
 
   GraphMaker make_graph_;
+  TorchDevice device_;                       // that the graph is compiled for
   std::unique_ptr<FrozenArguments> frozen_;  // null: all arguments are passed in each call
   PythonSignature signature_;                // numbers arguments without the frozen ones
   std::vector<int> taken_;                   // positions of those
@@ -136,6 +142,7 @@ class Runner {
   nb::object word_, refuse_;  // see watch()
   const volatile std::int64_t* refused_value_ =
       nullptr;  // in word_; not 0: a kernel recorded an error
+  RangeNames range_names_;
   bool measures_overhead_ = false;
   Overhead overhead_;
   DimTape tape_;

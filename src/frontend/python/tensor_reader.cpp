@@ -65,8 +65,17 @@ TensorReader::TensorReader() {
       !find(library, "aoti_torch_get_dim", rank_) ||
       !find(library, "aoti_torch_get_sizes", shape_) ||
       !find(library, "aoti_torch_get_strides", strides_) ||
-      !find(library, "aoti_torch_get_dtype", type_))
+      !find(library, "aoti_torch_get_dtype", type_) ||
+      !find(library, "aoti_torch_get_device_type", device_type_) ||
+      !find(library, "aoti_torch_get_device_index", device_index_))
     return;
+  std::int32_t (*cpu)() = nullptr;
+  std::int32_t (*cuda)() = nullptr;
+  if (!find(library, "aoti_torch_device_type_cpu", cpu) ||
+      !find(library, "aoti_torch_device_type_cuda", cuda))
+    return;
+  cpu_ = cpu();
+  cuda_ = cuda();
   const std::pair<const char*, DType> types[] = {
       {"aoti_torch_dtype_float64", DType::f64}, {"aoti_torch_dtype_float32", DType::f32},
       {"aoti_torch_dtype_float16", DType::f16}, {"aoti_torch_dtype_bfloat16", DType::bf16},

@@ -6,6 +6,7 @@
 #include <nanobind/nanobind.h>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include "base/dtype.hpp"
 #include "runtime/session/session.hpp"
@@ -33,11 +34,22 @@ class TensorReader {
     out.strides = {strides, static_cast<std::size_t>(rank)};
     return true;
   }
-  // The address of the tensor's first element; null if it has to be read in another way.
-  void* data(PyObject* tensor) const {
-    void* address = nullptr;
-    if (offset_ < 0) return nullptr;
-    return data_(reinterpret_cast<std::byte*>(tensor) + offset_, &address) == 0 ? address : nullptr;
+  // Whether the tensor is on CUDA device `cuda_index`, or on the CPU for -1; nothing if that has to
+  // be read in another way.
+  std::optional<bool> is_on(PyObject* tensor, int cuda_index) const {
+    if (offset_ < 0) return std::nullopt;
+    void* handle = reinterpret_cast<std::byte*>(tensor) + offset_;
+    std::int32_t type = 0, index = 0;
+    if (device_type_(handle, &type) != 0) return std::nullopt;
+    if (cuda_index < 0) return type == cpu_;
+    if (type != cuda_) return false;
+    if (device_index_(handle, &index) != 0) return std::nullopt;
+    return index == cuda_index;
+  }
+  // The address of the tensor's first element, null for tensors without memory. False if it has to
+  // be read in another way.
+  bool data(PyObject* tensor, void*& address) const {
+    return offset_ >= 0 && data_(reinterpret_cast<std::byte*>(tensor) + offset_, &address) == 0;
   }
 
  private:
@@ -51,8 +63,9 @@ class TensorReader {
   GetPointer data_ = nullptr;
   GetNumber rank_ = nullptr;
   GetNumbers shape_ = nullptr, strides_ = nullptr;
-  GetType type_ = nullptr;
-  std::int8_t dtypes_[kTypes];  // by PyTorch's number; -1: not a gex dtype
+  GetType type_ = nullptr, device_type_ = nullptr, device_index_ = nullptr;
+  std::int32_t cpu_ = 0, cuda_ = 0;  // PyTorch's numbers of device types
+  std::int8_t dtypes_[kTypes];       // by PyTorch's number; -1: not a gex dtype
 };
 
 }  // namespace gex::python

@@ -94,6 +94,21 @@ void* TorchApi::borrowed_data(PyObject* tensor) const {
   return static_cast<std::byte*>(t.data) + t.byte_offset;
 }
 
+bool TorchApi::is_borrowed_on(PyObject* tensor, TorchDevice device) const {
+  const dlpack::Device at = borrow(tensor).device;
+  if (!device.is_cuda()) return at.type == dlpack::kCpu || at.type == dlpack::kCudaHost;
+  return at.type == dlpack::kCuda && at.id == device.index;
+}
+
+void TorchApi::refuse_device(PyObject* tensor, TorchDevice device, std::string_view what) const {
+  const nb::object at = owned(PyObject_GetAttrString(tensor, "device"));
+  const nb::object text = owned(PyObject_Str(at.ptr()));
+  fail(ErrorCode::invalid_argument, what, " is on ", nb::cast<std::string>(text),
+       ", the graph is compiled for ",
+       device.is_cuda() ? str("cuda:", device.index) : std::string("the CPU"),
+       "; move it there, or compile with tensors of its device");
+}
+
 void TorchApi::read_borrowed(PyObject* tensor, runtime::TensorRef& out) const {
   const dlpack::Tensor t = borrow(tensor);
   const auto rank = static_cast<std::size_t>(t.ndim);

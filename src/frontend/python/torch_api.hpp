@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include <span>
+#include <string_view>
 
 #include "base/dtype.hpp"
 #include "frontend/python/dlpack.hpp"
@@ -28,6 +29,7 @@ inline nb::object owned(PyObject* object) {
 struct TorchDevice {
   int index = -1;
   bool is_cuda() const { return index >= 0; }
+  bool operator==(const TorchDevice&) const = default;
 };
 
 class TorchApi {
@@ -41,9 +43,16 @@ class TorchApi {
   void read(PyObject* tensor, runtime::TensorRef& out) const {
     if (!is_tensor(tensor) || !reader_->read(tensor, out)) read_borrowed(tensor, out);
   }
+  bool is_on(PyObject* tensor, TorchDevice device) const {
+    const auto known = is_tensor(tensor) ? reader_->is_on(tensor, device.index) : std::nullopt;
+    return known ? *known : is_borrowed_on(tensor, device);
+  }
+  // UserError: `what` is on another device than `device`, which the graph is compiled for.
+  [[noreturn]] void refuse_device(PyObject* tensor, TorchDevice device,
+                                  std::string_view what) const;
   void* data(PyObject* tensor) const {  // address of the first element
-    void* address = is_tensor(tensor) ? reader_->data(tensor) : nullptr;
-    return address != nullptr ? address : borrowed_data(tensor);
+    void* address = nullptr;
+    return is_tensor(tensor) && reader_->data(tensor, address) ? address : borrowed_data(tensor);
   }
   bool is_tensor(PyObject* object) const { return PyObject_TypeCheck(object, tensor_type_) != 0; }
 
@@ -71,6 +80,7 @@ class TorchApi {
   TorchApi();
   void find_cuda(PyObject* torch, PyObject* guards);
   void read_borrowed(PyObject* tensor, runtime::TensorRef& out) const;
+  bool is_borrowed_on(PyObject* tensor, TorchDevice device) const;
   void* borrowed_data(PyObject* tensor) const;
   const TensorReader* reader_ = nullptr;
   const dlpack::ExchangeApi* exchange_ = nullptr;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.hpp"
+#include "base/strided_copy.hpp"
 
 namespace gex::python {
 namespace {
@@ -18,19 +19,16 @@ bool same_layout(std::span<const std::int64_t> expected, std::span<const std::in
   return true;
 }
 
-struct Extent {
+struct Addresses {
   std::uintptr_t begin, end;
 };
 
-Extent extent_of(const void* data, std::span<const std::int64_t> shape,
-                 std::span<const std::int64_t> strides, std::size_t element) {
-  std::int64_t last = 0;
-  for (std::size_t d = 0; d < shape.size(); ++d) {
-    if (shape[d] == 0) return {0, 0};
-    last += (shape[d] - 1) * strides[d];
-  }
+Addresses addresses_of(const void* data, std::span<const std::int64_t> shape,
+                       std::span<const std::int64_t> strides, std::size_t element) {
+  const auto elements = static_cast<std::uintptr_t>(extent_of(shape, strides));
+  if (elements == 0) return {0, 0};
   const auto begin = reinterpret_cast<std::uintptr_t>(data);
-  return {begin, begin + (static_cast<std::uintptr_t>(last) + 1) * element};
+  return {begin, begin + elements * element};
 }
 
 PyObject* object_of(std::uint64_t handle) {
@@ -73,12 +71,12 @@ void TorchHost::begins(Phase phase) {
   take_gil();
   if (in_phase_) ranges_.leave();
   in_phase_ = true;
-  ranges_.enter(phase == Phase::capture ? "acl_graph_capture" : "acl_graph_replay");
+  ranges_.enter(phase == Phase::capture ? ranges_.names().capture : ranges_.names().replay);
 }
 
 void TorchHost::launch_begins(std::string_view name) {
   take_gil();
-  ranges_.enter(std::string(name).c_str());
+  ranges_.enter(std::string(name));
   about_to_block();
 }
 
@@ -161,10 +159,10 @@ nb::object TorchHost::fitting(nb::object result, const TensorRef& expected,
          " where its meta function returned ", expected.dtype, " of rank ", expected.shape.size());
   std::vector<std::int64_t> shape(got.shape, got.shape + got.ndim);
   bool copy = !same_layout(expected.strides, {got.strides, rank}, shape);
-  const Extent mine = extent_of(got.data, shape, {got.strides, rank}, size_of(dtype));
+  const Addresses mine = addresses_of(got.data, shape, {got.strides, rank}, size_of(dtype));
   for (const TensorRef& operand : operands) {
-    const Extent other =
-        extent_of(operand.data, operand.shape, operand.strides, size_of(operand.dtype));
+    const Addresses other =
+        addresses_of(operand.data, operand.shape, operand.strides, size_of(operand.dtype));
     copy = copy || (mine.begin < other.end && other.begin < mine.end);
   }
   if (!copy) return result;

@@ -68,6 +68,14 @@ struct Axes {
   static constexpr auto fields() { return std::tuple{field("axes", &Axes::axes)}; }
 };
 
+struct Roll {
+  Ints axes;
+  Dims starts;  // the element of each of these axes that comes first
+  static constexpr auto fields() {
+    return std::tuple{field("axes", &Roll::axes), field("starts", &Roll::starts)};
+  }
+};
+
 // cat, softmax, cumsum, take_along.
 struct Axis {
   std::int64_t axis = 0;

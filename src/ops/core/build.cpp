@@ -142,6 +142,14 @@ Value* flip(Graph& g, Value* x, Ints axes) {
   return axes.empty() ? x : apply(g, "flip", {x}, Axes{std::move(axes)});
 }
 
+Value* roll(Graph& g, Value* x, std::int64_t axis, Dim start) {
+  const Dim size = x->type().shape[static_cast<std::size_t>(axis)];
+  // Along the last axis two parts are rows of neighbours, which remainders are not.
+  if (axis + 1 == x->type().rank())
+    return cat(g, {slice(g, x, axis, start, size - start), slice(g, x, axis, 0, start)}, axis);
+  return apply(g, "roll", {x}, Roll{{axis}, {start}});
+}
+
 Value* cat(Graph& g, std::vector<Value*> xs, std::int64_t axis) {
   if (xs.size() == 1) return xs[0];
   const int rank = xs.empty() ? 0 : xs[0]->type().rank();
@@ -204,6 +212,11 @@ Value* conv2d(Graph& g, Value* x, Value* weight, const Conv& attrs) {
 }
 
 Value* attention(Graph& g, Value* q, Value* k, Value* v, Value* mask, const Attention& attrs) {
+  const DType scores = compute_type(q->type().dtype);
+  // Kernels add numbers to f64 scores only if they are f64 as well, and f64 numbers to no others.
+  if (mask != nullptr && is_float(mask->type().dtype) &&
+      (mask->type().dtype == DType::f64) != (scores == DType::f64))
+    mask = cast(g, mask, scores);
   return apply(g, "attention", {q, k, v, mask}, attrs);
 }
 

@@ -125,6 +125,8 @@ Value* expand(Graph& g, Value* x, Shape shape);
 Value* squeeze(Graph& g, Value* x, std::int64_t axis);
 Value* unsqueeze(Graph& g, Value* x, std::int64_t axis);
 Value* flip(Graph& g, Value* x, Ints axes);
+// x from `start`, in [0, size), on; then what is before it.
+Value* roll(Graph& g, Value* x, std::int64_t axis, Dim start);
 Value* cat(Graph& g, std::vector<Value*> xs, std::int64_t axis);
 Value* pad(Graph& g, Value* x, Dims low, Dims high, double value = 0);
 

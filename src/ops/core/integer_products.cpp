@@ -31,16 +31,23 @@ Value* centred_product(Graph& g, Value* a, Value* a_zero, Value* b, Value* b_zer
   return reshape(g, y, std::move(result));
 }
 
-Value* centred_convolution(Graph& g, Value* x, std::int64_t x_zero, Value* weight,
-                           const Conv& attrs) {
-  GEX_CHECK(attrs.groups == 1, "an integer convolution in groups");
-  if (attrs.padding[0] != 0 || attrs.padding[1] != 0) {
-    const Dims pads{Dim(0), Dim(0), Dim(attrs.padding[0]), Dim(attrs.padding[1])};
-    x = pad(g, x, pads, pads, static_cast<double>(x_zero));
+Value* centred_convolution(Graph& g, Value* x, Value* weight, const IntegerConv& attrs, Value* zero,
+                           Value* weight_zero) {
+  Value* y = apply(g, "integer_conv2d", {x, weight}, attrs);
+  if (weight_zero != nullptr) {
+    const Shape shape = y->type().shape, w = weight->type().shape;
+    Value* ones = full(g, DType::i8, 1, {Dim(attrs.groups), w[1], w[2], w[3]});
+    Value* sums = centred_convolution(g, x, ones, attrs, zero);
+    const Shape apart{shape[0], Dim(attrs.groups), Dim(1), shape[2], shape[3]};
+    const Shape whole{shape[0], apart[1], floordiv(w[0], apart[1]), shape[2], shape[3]};
+    if (attrs.groups != 1) sums = reshape(g, expand(g, reshape(g, sums, apart), whole), shape);
+    if (weight_zero->type().rank() == 1)
+      weight_zero = reshape(g, weight_zero, {w[0], Dim(1), Dim(1)});
+    y = sub(g, y, mul(g, sums, weight_zero));
   }
-  Value* y = apply(g, "integer_conv2d", {x, weight}, IntegerConv{attrs.stride, attrs.dilation});
-  if (x_zero == 0) return y;
-  Value* sums = mul(g, sum_i32(g, weight, {1, 2, 3}), static_cast<double>(x_zero));
+  if (zero == nullptr && attrs.border == 0) return y;
+  Value* sums = sum_i32(g, weight, {1, 2, 3});
+  sums = zero != nullptr ? mul(g, sums, zero) : mul(g, sums, static_cast<double>(attrs.border));
   return sub(g, y, reshape(g, sums, {weight->type().shape[0], Dim(1), Dim(1)}));
 }
 

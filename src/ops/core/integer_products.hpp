@@ -7,13 +7,19 @@
 
 namespace gex::ops {
 
-// integer_conv2d
+// integer_conv2d. `low` and `high`: pixels around the image, whose value is `border`.
 struct IntegerConv {
   Ints stride{1, 1};
   Ints dilation{1, 1};
+  Ints low{0, 0};
+  Ints high{0, 0};
+  std::int64_t border = 0;
+  std::int64_t groups = 1;
   static constexpr auto fields() {
-    return std::tuple{field("stride", &IntegerConv::stride),
-                      field("dilation", &IntegerConv::dilation)};
+    return std::tuple{
+        field("stride", &IntegerConv::stride), field("dilation", &IntegerConv::dilation),
+        field("low", &IntegerConv::low),       field("high", &IntegerConv::high),
+        field("border", &IntegerConv::border), field("groups", &IntegerConv::groups)};
   }
 };
 
@@ -30,10 +36,11 @@ inline bool is_byte(DType dtype) { return dtype == DType::i8 || dtype == DType::
 // [m, 1], b_zero a number or [n].
 Value* centred_product(Graph& g, Value* a, Value* a_zero, Value* b, Value* b_zero);
 
-// The convolution of x - x_zero with weights in i32, without groups. `padding` is of the attributes
-// of a float convolution: x_zero pads the image, so that its border counts as 0.
-Value* centred_convolution(Graph& g, Value* x, std::int64_t x_zero, Value* weight,
-                           const Conv& attrs);
+// The convolution of x - x_zero with weights in i32. attrs.border is x_zero, so that the border of
+// the image counts as 0. If the zero point is known at run time alone, it is `zero`, an i32 number,
+// and the border belongs to x already. `weight_zero`: i32, a number or one for each output channel.
+Value* centred_convolution(Graph& g, Value* x, Value* weight, const IntegerConv& attrs,
+                           Value* zero = nullptr, Value* weight_zero = nullptr);
 
 // Unsigned bytes minus 128 as signed ones: weights whose zero point is 128.
 Value* minus_128(Graph& g, Value* x);

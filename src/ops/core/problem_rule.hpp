@@ -75,6 +75,9 @@ struct ProblemRule {
   bool library_product = false;     // vendors' libraries can compute it: a plain matmul
   std::optional<int> packed;        // the operand that targets may pack if it is constant
   std::optional<PrologueRule> prologues;
+  // The value that the kernel reads for an operand, where it looks through the operand's producer;
+  // null: the operand itself.
+  Value* (*operand_value)(const Node&, int operand) = nullptr;
 };
 
 // Whether the node is computed as a problem. Ops with a loop body have kernels for floats and run
@@ -95,8 +98,8 @@ inline DType accumulated(DType dtype) { return dtype == DType::f64 ? DType::f64 
 // Zeros around images that only convolutions computed as problems read: their kernels pad images
 // themselves.
 bool is_conv_border(const Node& node);
-// The input of a conv2d, without such a border.
-Value* conv_image(const Node& conv);
+// Whether the node is a border of zeros around images.
+bool is_image_border(const Node& node);
 
 // Whether the kernel for transposed convolutions can compute a conv_transpose2d, and the node of
 // that kernel with its operands.

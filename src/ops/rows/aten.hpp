@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -53,11 +54,17 @@ class AtenCall {
   const std::vector<Type>& results() const { return results_; }
   const Type& result(std::size_t i = 0) const { return results_[i]; }
 
+  // A size that the call finds in its data (i64 scalar) and that the trace already knows as another
+  // one, because the program asserts it or combines the result with another tensor.
+  void expect_size(Value* found, Dim size) { expected_sizes_.push_back({found, size}); }
+  const std::vector<std::pair<Value*, Dim>>& expected_sizes() const { return expected_sizes_; }
+
  private:
   Graph& graph_;
   std::string overload_;
   std::vector<AtenArg> args_;
   std::vector<Type> results_;
+  std::vector<std::pair<Value*, Dim>> expected_sizes_;
 };
 
 // Rows of all ops, by overload name ("aten.add.Tensor"). Null if there is none.

@@ -17,8 +17,17 @@ struct AtenFacts {
     along_axis,            // argument 2, along the axis given by argument 1
     along_axis_from_ends,  // the same; negative ones count from the end
     rows,                  // argument 1, along axis 0
-    each_axis,  // entry k of the list argument 1, along axis k; negative ones count from the end
-    classes,    // argument 1, along the axis of classes; the value of argument 4 is not an index
+    each_axis,     // entry k of the list argument 1, along axis k; negative ones count from the end
+    each_element,  // argument 1, among all elements of argument 0; negative ones count from the end
+    cells,         // argument 1, among as many elements as the sizes in argument 2 give
+    classes,       // argument 1, along the axis of classes; the value of argument 4 is not an index
+  };
+  // What else eager PyTorch requires of the elements of arguments.
+  enum class Values : std::uint8_t {
+    any,
+    fractions,   // arguments 0 and 1 lie between 0 and 1
+    few_trues,   // the mask in argument 1 has no more true elements than argument 2 has elements
+    bag_starts,  // argument 2 starts with 0 and ends within argument 1
   };
   // Range of an integer result, from the ranges of the arguments.
   enum class Range : std::uint8_t {
@@ -67,6 +76,7 @@ struct AtenFacts {
   };
 
   Indices indices = Indices::none;
+  Values values = Values::any;
   int divisor =
       -1;  // an argument for which eager PyTorch rejects zeros if the result is an integer
   Range range = Range::unknown;

@@ -179,8 +179,9 @@ void register_embedding_rows() {
   for (const char* overload :
        {"aten._embedding_bag.default", "aten._embedding_bag_forward_only.default"})
     register_aten_row(overload, import_embedding_bag);
-  register_aten_facts({"aten._embedding_bag", "aten._embedding_bag_forward_only"},
-                      {.indices = AtenFacts::Indices::rows});
+  register_aten_facts(
+      {"aten._embedding_bag", "aten._embedding_bag_forward_only"},
+      {.indices = AtenFacts::Indices::rows, .values = AtenFacts::Values::bag_starts});
   register_aten_row("aten._embedding_bag_dense_backward.default",
                     import_embedding_bag_dense_backward);
   register_aten_row("aten._embedding_bag_backward.default", import_embedding_bag_backward);

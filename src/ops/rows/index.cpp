@@ -88,6 +88,24 @@ std::vector<Value*> import_index_select(AtenCall& c) {  // x, dim, index
   return shaped_as_promised(c, take(c.graph(), x, c.tensor(2), c.integer(1)));
 }
 
+// Positions among all elements of x, in their order.
+std::vector<Value*> import_take(AtenCall& c) {  // x, index
+  Graph& g = c.graph();
+  Value* elements = reshape(g, c.tensor(0), {c.tensor(0)->type().numel()});
+  return one(take(g, elements, c.tensor(1), 0));
+}
+
+std::vector<Value*> import_put(AtenCall& c) {  // x, index, source, accumulate
+  Graph& g = c.graph();
+  Value *x = c.tensor(0), *indices = c.tensor(1);
+  const bool accumulate = c.size() > 3 && !c.none(3) && c.flag(3);
+  if (accumulate && c.result().dtype == DType::boolean) return {};
+  Value* elements = reshape(g, x, {x->type().numel()});
+  Value* source = reshape(g, tensor_as(c, 2, c.result().dtype), indices->type().shape);
+  return shaped_as_promised(
+      c, index_put(g, elements, source, {indices}, {0}, accumulate ? "add" : "set"));
+}
+
 std::vector<Value*> import_gather(AtenCall& c) {  // x, dim, index
   Graph& g = c.graph();
   Value *x = as_vector(g, c.tensor(0)), *indices = as_vector(g, c.tensor(2));
@@ -173,7 +191,9 @@ std::vector<Value*> import_index_reduce(AtenCall& c) {  // x, dim, index, source
 std::vector<Value*> import_repeat_counts(AtenCall& c) {  // repeats, output_size
   Graph& g = c.graph();
   if (c.none(1)) return {};  // as many as the repeats add up to
-  Value* ends = cumsum(g, cast(g, c.tensor(0), DType::i64), 0);
+  Value* repeats = cast(g, c.tensor(0), DType::i64);
+  c.expect_size(reduce_sum(g, repeats, {0}), c.result().shape[0]);
+  Value* ends = cumsum(g, repeats, 0);
   Value* marks = full(g, DType::i64, 0, c.result().shape);
   marks = index_put(g, marks, scalar_int(g, DType::i64, 1), {ends}, {0}, "add");
   return one(to_result(c, cumsum(g, marks, 0)));
@@ -305,6 +325,8 @@ void register_index_rows() {
   register_aten_row("aten.embedding.default",
                     [](AtenCall& c) { return one(take(c.graph(), c.tensor(0), c.tensor(1), 0)); });
   register_aten_row("aten.embedding_dense_backward.default", import_embedding_backward);
+  register_aten_row("aten.take.default", import_take);
+  register_aten_row("aten.put.default", import_put);
   register_aten_row("aten.gather.default", import_gather);
   register_aten_row("aten.gather_backward.default", [](AtenCall& c) {  // grad, self, dim, index
     if (c.tensor(1)->type().rank() == 0) return std::vector<Value*>{};
@@ -329,6 +351,10 @@ void register_index_rows() {
   register_aten_facts({"aten.embedding"}, {.indices = AtenFacts::Indices::rows,
                                            .padding = AtenFacts::Padding::keeps_positions});
   register_aten_facts({"aten.index", "aten.index_put"}, {.indices = AtenFacts::Indices::each_axis});
+  register_aten_facts({"aten.masked_scatter"}, {.values = AtenFacts::Values::few_trues});
+  register_aten_facts({"aten.max_unpool2d", "aten.max_unpool3d"},
+                      {.indices = AtenFacts::Indices::cells});
+  register_aten_facts({"aten.put", "aten.take"}, {.indices = AtenFacts::Indices::each_element});
   register_aten_facts({"aten.index_fill"}, {.indices = AtenFacts::Indices::along_axis_from_ends});
   register_aten_facts(
       {"aten.gather", "aten.index_add", "aten.index_copy", "aten.index_reduce", "aten.index_select",

@@ -135,6 +135,7 @@ void register_loss_rows() {
   register_aten_row("aten.binary_cross_entropy_with_logits.default", bce_with_logits);
   register_aten_facts({"aten.nll_loss2d_forward", "aten.nll_loss_forward"},
                       {.indices = AtenFacts::Indices::classes});
+  register_aten_facts({"aten.binary_cross_entropy"}, {.values = AtenFacts::Values::fractions});
 }
 
 }  // namespace gex::ops

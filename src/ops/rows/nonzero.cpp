@@ -11,20 +11,40 @@ namespace gex::ops {
 
 namespace {
 
-// Whether an earlier node defines the symbol: PyTorch counts one mask once.
+bool has_size(const Value& value, Dim symbol) {
+  const Type& type = value.type();
+  return !type.is_token() && std::ranges::find(type.shape, symbol) != type.shape.end();
+}
+
+// Whether an input or an earlier node defines the symbol.
 bool is_known(const Graph& g, Dim symbol) {
-  const auto gives = [&](const Node& node) {
-    if (node.is("bind")) return node.as<Bind>().symbol == symbol;
-    for (std::size_t k = 0; k < node.num_outputs(); ++k) {
-      const Type& type = node.output(k)->type();
-      if (!type.is_token() && std::ranges::find(type.shape, symbol) != type.shape.end())
-        return true;
-    }
-    return false;
-  };
-  for (const Node& node : g.nodes())
-    if (gives(node)) return true;
+  for (const auto& input : g.inputs())
+    if (has_size(*input, symbol)) return true;
+  for (const Node& node : g.nodes()) {
+    if (node.is("bind") && node.as<Bind>().symbol == symbol) return true;
+    for (std::size_t k = 0; k < node.num_outputs(); ++k)
+      if (has_size(*node.output(k), symbol)) return true;
+  }
   return false;
+}
+
+// Whether `count` is the size that was bound to the number of true elements of this very mask:
+// PyTorch counts one mask once.
+bool counts(const Graph& g, const Value* mask, Dim count) {
+  for (const Node& node : g.nodes()) {
+    if (!node.is("bind") || node.as<Bind>().symbol != count) continue;
+    const Value* from = node.input(0);  // see number_true
+    while (from != mask && !from->is_input() && from->producer()->inputs().size() == 1)
+      from = from->producer()->input(0);
+    return from == mask;
+  }
+  return false;
+}
+
+Value* flattened(Graph& g, Value* mask) { return reshape(g, mask, {mask->type().numel()}); }
+
+Value* number_true(Graph& g, Value* mask) {
+  return reduce_sum(g, cast(g, flattened(g, mask), DType::i64), {0});
 }
 
 // For each element of the flat mask: how many true ones come before it. False elements, and true
@@ -41,7 +61,7 @@ std::vector<Value*> import_nonzero(AtenCall& c) {
   const Shape& shape = x->type().shape;
   if (shape.empty()) return {};
   Value* mask = x->type().dtype == DType::boolean ? x : ne(g, x, scalar_int(g, x->type().dtype, 0));
-  Value* places = true_places(g, mask, c.result().shape[0]);
+  Value* places = true_places(c, mask, c.result().shape[0]);
   std::vector<Value*> columns(shape.size());
   for (std::size_t axis = shape.size(); axis-- > 0;) {
     // An empty axis selects nothing, but its size must not be a zero divisor.
@@ -56,7 +76,7 @@ std::vector<Value*> import_masked_select(AtenCall& c) {  // x, mask
   Graph& g = c.graph();
   Value *x = c.tensor(0), *mask = c.tensor(1);
   const Shape shape = broadcast_shapes(x->type().shape, mask->type().shape, "masked_select");
-  Value* places = true_places(g, expand(g, mask, shape), c.result().shape[0]);
+  Value* places = true_places(c, expand(g, mask, shape), c.result().shape[0]);
   Value* flat = reshape(g, expand(g, x, shape), {product(shape)});
   return one(take(g, flat, places, 0));
 }
@@ -74,16 +94,27 @@ std::vector<Value*> import_masked_scatter_backward(AtenCall& c) {  // grad, mask
   return one(reshape(g, all, c.result().shape));
 }
 
+// Positions of the first `count` true elements; 0 where there are fewer.
+Value* first_true_places(Graph& g, Value* mask, Dim count) {
+  Value* flat = flattened(g, mask);
+  Value* to = place_among_true(g, flat, count);
+  Value* places =
+      index_put(g, full(g, DType::i64, 0, {count + 1}), iota(g, flat->type().numel()), {to}, {0});
+  return slice(g, places, 0, 0, count);
+}
+
 }  // namespace
 
 Value* true_places(Graph& g, Value* mask, Dim count) {
-  const Dim size = mask->type().numel();
-  Value* flat = reshape(g, mask, {size});
-  if (count.is_symbol() && !is_known(g, count))
-    g.add(op("bind"), {reduce_sum(g, cast(g, flat, DType::i64), {0})}, Bind{count});
-  Value* to = place_among_true(g, flat, count);
-  Value* places = index_put(g, full(g, DType::i64, 0, {count + 1}), iota(g, size), {to}, {0});
-  return slice(g, places, 0, 0, count);
+  g.add(op("bind"), {number_true(g, mask)}, Bind{count});
+  return first_true_places(g, mask, count);
+}
+
+Value* true_places(AtenCall& c, Value* mask, Dim count) {
+  Graph& g = c.graph();
+  if (count.is_symbol() && !is_known(g, count)) return true_places(g, mask, count);
+  if (!counts(g, mask, count)) c.expect_size(number_true(g, mask), count);
+  return first_true_places(g, mask, count);
 }
 
 Value* selected_by_mask(AtenCall& c, Value* x, Value* mask) {
@@ -95,7 +126,7 @@ Value* selected_by_mask(AtenCall& c, Value* x, Value* mask) {
     if (k >= masked.size()) rows.push_back(shape[k]);
     if (k < masked.size() && !provably_eq(shape[k], masked[k])) return nullptr;
   }
-  return take(g, reshape(g, x, rows), true_places(g, mask, c.result().shape[0]), 0);
+  return take(g, reshape(g, x, rows), true_places(c, mask, c.result().shape[0]), 0);
 }
 
 void register_nonzero_rows() {

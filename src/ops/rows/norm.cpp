@@ -1,5 +1,6 @@
 // ATen rows of normalisations, their statistics and their gradients.
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/precision.hpp"
@@ -68,7 +69,12 @@ std::vector<Value*> import_vector_norm(AtenCall& c) {  // x, ord, dim, keepdim, 
   const double order = c.number(1);
   auto sum = [&](Value* v) { return reduce_sum(g, v, axes, keepdim); };
   Value* y = nullptr;
-  if (order == 2) {
+  const bool of_one = std::ranges::all_of(axes, [&](std::int64_t axis) {
+    return provably_eq(x->type().shape[static_cast<std::size_t>(axis)], Dim(1));
+  });
+  if (of_one && order != 0) {
+    y = sum(x);  // the element itself: its power may overflow
+  } else if (order == 2) {
     y = sqrt(g, sum(square(g, x)));
   } else if (order == 1) {
     y = sum(x);
@@ -294,20 +300,25 @@ std::vector<Value*> batch_norm_backward(AtenCall& c, const BatchNormGradient& fo
   Value* rstd = form.training ? channels(c.tensor(form.save_rstd))
                               : rsqrt(g, add(g, channels(c.tensor(4)), form.eps));
   Value* normed = mul(g, sub(g, x, mean), rstd);
+  Value* total = reduce_sum(g, grad, axes, true);
+  Value* total_product = reduce_sum(g, mul(g, grad, normed), axes, true);
   std::vector<Value*> results(3, nullptr);
   if (asked_for(c, form.mask, 0)) {
     Value* inner = grad;
     if (form.training) {
-      Value* mean_product = reduce_mean(g, mul(g, grad, normed), axes, true);
-      inner = sub(g, sub(g, grad, reduce_mean(g, grad, axes, true)), mul(g, normed, mean_product));
+      Value* count = element_count(g, t, x->type().shape, axes);
+      Value* mean_grad = div(g, total, count);
+      Value* mean_product = div(g, total_product, count);
+      inner = sub(g, sub(g, grad, mean_grad), mul(g, normed, mean_product));
     }
     Value* scale = c.none(2) ? rstd : mul(g, rstd, channels(c.tensor(2)));
     results[0] = to_result(c, mul(g, inner, scale), 0);
   }
+  const Shape per_channel{x->type().shape[1]};
   if (asked_for(c, form.mask, 1)) {
-    results[1] = to_result(c, reduce_sum(g, mul(g, grad, normed), axes), 1);
+    results[1] = to_result(c, reshape(g, total_product, per_channel), 1);
   }
-  if (asked_for(c, form.mask, 2)) results[2] = to_result(c, reduce_sum(g, grad, axes), 2);
+  if (asked_for(c, form.mask, 2)) results[2] = to_result(c, reshape(g, total, per_channel), 2);
   return results;
 }
 

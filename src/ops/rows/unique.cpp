@@ -60,14 +60,15 @@ Value* ranks_of_rows(Graph& g, Value* rows, std::int64_t columns) {
   return reshape(g, rank, {count});
 }
 
-// Elements of `rows` along axis 0 in runs of equal ones, in the order `order` or their own; the
-// results of the call: distinct ones along `axis`, the run of each, the length of each.
+// `rows` has runs of equal elements along axis 0, after reordering by `order` unless that is null;
+// `starts` marks the first element of each run. Returns the results of the call: the distinct
+// elements along `axis`, the run of each element, the length of each run.
 std::vector<Value*> results(AtenCall& c, Value* rows, std::int64_t axis, Value* starts,
                             Value* order) {
   Graph& g = c.graph();
   const Dim size = starts->type().shape[0];
   const Dim count = c.result().shape[static_cast<std::size_t>(axis)];
-  Value* first = true_places(g, starts, count);
+  Value* first = true_places(c, starts, count);
 
   Value* distinct = take(g, rows, order ? take(g, order, first, 0) : first, 0);
   Ints back(rows->type().shape.size());
@@ -157,6 +158,8 @@ std::vector<Value*> import_mode(AtenCall& c) {  // x, dim, keepdim
   Value* x = c.tensor(0);
   if (x->type().rank() == 0) return {x, scalar_int(g, DType::i64, 0)};
   const std::int64_t axis = normal_axis(c.integer(1), x->type().rank());
+  // PyTorch itself raises the error.
+  if (known_lt(Dim(0), x->type().shape[static_cast<std::size_t>(axis)]) != true) return {};
   // The returned index of equal elements depends on the sort: eager's is not stable.
   Node* sorted = sorted_along(g, sortable(g, x), axis, false);
   Value* starts = starts_of_runs(g, sorted->output(0), axis);

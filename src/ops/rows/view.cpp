@@ -137,8 +137,7 @@ std::vector<Value*> import_roll(AtenCall& c) {
     const std::int64_t axis = normal_axis(axes[k], x->type().rank());
     const Dim size = x->type().shape[static_cast<std::size_t>(axis)];
     if (size == Dim(0)) continue;
-    const Dim shift = mod(shifts[k], size);
-    x = cat(g, {slice(g, x, axis, size - shift, shift), slice(g, x, axis, 0, size - shift)}, axis);
+    x = roll(g, x, axis, mod(Dim(0) - shifts[k], size));
   }
   return one(reshape(g, x, original));
 }

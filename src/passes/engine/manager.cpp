@@ -63,7 +63,7 @@ class Manager {
     return changed;
   }
 
-  // Users' late passes see no composites, and may make some.
+  // Composites are expanded before the users' late passes, and again if those made new ones.
   void run_late() {
     run_late(true);
     if (run_users(Stage::late)) run_late(true);

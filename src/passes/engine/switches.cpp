@@ -126,6 +126,8 @@ SwitchList parse_switches(std::string_view text, std::string_view where) {
 }
 
 SwitchList read_switch_file(const std::string& path) {
+  if (is_device(path))
+    fail(ErrorCode::io_error, "can't read the switch file ", path, ": it is a device, not a file");
   errno = 0;
   std::ifstream file(path);
   std::stringstream text;

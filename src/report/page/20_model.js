@@ -10,6 +10,7 @@ function prepareGraph(graph, machine) {
   graph.machine = machine;
   graph.onDevice = (graph.target || '').startsWith('cuda');
   graph.limits = limitsOf(graph, machine);
+  graph.hasNodes = graph.nodes.length > 0;  // not of a model file: its units have none either
   graph.nodes.forEach((node, id) => { node.id = id; node.steps = []; });
   graph.units.forEach((unit, id) => { unit.id = id; unit.ns = 0; });
   graph.steps.forEach((step, id) => Object.assign(step, {id, ns: 0, busy: 0, begin: Infinity, end: -Infinity, workers: 0}));
@@ -23,6 +24,9 @@ function prepareGraph(graph, machine) {
   takeLimits(graph);
   for (const unit of graph.units) {
     unit.ns = unit.steps.reduce((sum, s) => sum + graph.steps[s].ns, 0);
+    const call = unit.steps.map(s => graph.steps[s]).find(step => step.kind === 'call');
+    unit.label = call ? call.name : unit.label || unit.kind;
+    unit.shownKind = call ? 'call' : unit.kind;
     for (const node of unit.nodes) if (node >= 0) graph.nodes[node].steps.push(...unit.steps);
   }
   graph.ns = graph.timeline ? graph.timeline.ns : 0;
@@ -202,8 +206,8 @@ function inShort(graph) {
   const kinds = [many(steps.filter(s => s.kind === 'launch').length, 'launch')], calls = steps.filter(s => s.kind === 'call').length;
   if (calls) kinds.push(`${many(calls, 'call')} through PyTorch`);
   const ideal = steps.reduce((sum, s) => sum + (s.ideal || 0), 0), compared = steps.reduce((sum, s) => sum + (s.ideal ? s.best : 0), 0);
-  const words = [`A call takes ${time(graph.ns)}: ${kinds.join(' and ')} from ${many(graph.nodes.length, 'node')}.`];
-  if (last) words.push(`${percent(last.ns / graph.ns)} of it goes to ${timesName(last)}.`);
+  const words = [`A call takes ${time(graph.ns)}: ${kinds.join(' and ')}${graph.hasNodes ? ` from ${many(graph.nodes.length, 'node')}` : ''}.`];
+  if (last) words.push(`${percent(last.ns / graph.ns)} of it goes to ${timesName(last).replace(/\.+$/, '…')}.`);
   if (compared > 0.05 * graph.ns) words.push(`At the limits of this ${graph.onDevice ? 'GPU' : 'machine'} the launches would need ${time(ideal)} instead of ${time(compared)}.`);
   return words.join(' ');
 }
@@ -231,9 +235,11 @@ const kReasons = [
   [/recomputed/, 'Fusing would repeat its work for each reader: one round trip through memory is cheaper.'],
   [/too many operators|reads too many tensors|many parts/, 'Kernels have a limit of size, beyond which they spill registers.'],
   [/needed in memory/, 'Another step reads these values from memory, so they are stored in any case.'],
+  [/different axes/, 'One kernel works on one row at a time, and these two reduce different axes of the same values.'],
   [/different rows/, 'One kernel works on one row at a time, and the rows of these two differ: a transpose or reshape between them may be the cause.'],
   [/depends on the first and feeds the second/, 'Another step must run between the two.'],
   [/shape that the loops do not cover|more than one loop/, 'The loops of the one kernel do not visit the elements of the other.'],
+  [/cover different elements|in a different order/, 'A product or convolution hands its own results over in the order in which it computes them; here they are joined with others or read in another order.'],
   [/local memory/, 'A whole row does not fit into the memory of one worker: shorter rows or a smaller type would fit.'],
   [/different numbers of cores/, 'Your limits of cores differ between the two.'],
   [/reads it from memory|reads nothing from memory/, 'This op takes its operand from memory only.'],

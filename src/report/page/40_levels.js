@@ -30,8 +30,7 @@ function kernelLevel(graph) {
   const items = graph.units.map(unit => {
     const last = unit.nodes.length ? graph.nodes[unit.nodes[unit.nodes.length - 1]] : null;
     const anchor = unit.nodes.map(n => graph.nodes[n]).find(n => n && n.at) || last;
-    const call = unit.steps.map(s => graph.steps[s]).find(step => step.kind === 'call');
-    return {key: 'u' + unit.id, label: call ? call.name : unit.label || unit.kind, sub: unit.ns ? time(unit.ns) : many(unit.nodes.length, 'node'), kind: unit.steps.some(s => graph.steps[s].kind === 'call') ? 'call' : unit.kind,
+    return {key: 'u' + unit.id, label: unit.label, sub: unit.ns ? time(unit.ns) : many(unit.nodes.length, 'node'), kind: unit.shownKind,
       ns: unit.ns, path: pathOf(anchor && anchor.at), ref: {unit: unit.id}};
   });
   const hidden = new Set(graph.units.filter(u => !u.steps.length).map(u => u.id));  // constants, views

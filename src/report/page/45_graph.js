@@ -4,7 +4,8 @@ const kShownAtFirst = 48;
 const kAtOnce = 1000;  // so many vertices are arranged at once, more in slices
 const kReadable = 0.32;  // below this scale vertices have no text and are only rectangles
 
-// Adds an edge to the box that holds both ends, or what stands around them there: these two.
+// Adds an edge to the innermost box that contains both ends; it connects the members of that box that
+// are the ends or contain them.
 function joinBoxes(a, b) {
   while (a.around !== b.around) if (a.level > b.level) a = a.around; else b = b.around;
   const box = a.around, key = a.order * 1048576 + b.order;
@@ -16,7 +17,7 @@ class GraphView {
   constructor(parent, graph, app) {
     this.graph = graph;
     this.app = app;
-    this.level = app.level || 'kernels';
+    this.level = graph.hasNodes ? app.level || 'kernels' : 'program';
     this.colouring = app.colouring || 'kind';
     this.canvasBox = el('div', {class: 'canvas'});
     this.side = el('div', {class: 'side'});
@@ -32,7 +33,7 @@ class GraphView {
   }
 
   addTools() {
-    this.levels = el('div', {class: 'seg'}, ...['tensors', 'kernels', 'program'].map(level =>
+    this.levels = el('div', {class: 'seg'}, ...(this.graph.hasNodes ? ['tensors', 'kernels', 'program'] : ['program']).map(level =>
       el('button', {'data-level': level, onclick: () => this.setLevel(level)}, {tensors: 'Tensors', kernels: 'Kernels', program: 'Program'}[level])));
     this.colours = el('div', {class: 'seg'}, ...['kind', 'time'].map(by =>
       el('button', {'data-by': by, onclick: () => { this.colouring = this.app.colouring = by; this.markTools(); this.surface.request(); }}, by === 'kind' ? 'Kind' : 'Time')));
@@ -272,6 +273,7 @@ class GraphView {
   }
   // ref: {node}, {unit}, {step} or {value}; changes the level.
   show(ref) {
+    if (ref.unit !== undefined && !this.graph.hasNodes) ref = {step: this.graph.units[ref.unit].steps[0]};
     const [level, key] = ref.step !== undefined ? ['program', 's' + ref.step] : ref.unit !== undefined ? ['kernels', 'u' + ref.unit] :
       ref.value !== undefined ? ['tensors', 'v' + ref.value] : ['tensors', 'n' + ref.node];
     if (level !== this.level) this.setLevel(level, true);
@@ -403,7 +405,7 @@ class GraphView {
     }
     ctx.fillStyle = palette.panel;
     ctx.beginPath(); ctx.roundRect(x, y, v.w, v.h, v.kind === 'input' ? v.h / 2 : 9); ctx.fill();
-    // Clipping to the rounded corners costs more than all the rest, and far away they are no pixel wide.
+    // Clipping to rounded corners takes most of the time of drawing. Zoomed out, the corners are smaller than a pixel.
     const rounded = s > 0.6;
     if (rounded) { ctx.save(); ctx.clip(); }
     ctx.fillStyle = colour;

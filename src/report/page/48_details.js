@@ -6,8 +6,8 @@ const facts = pairs => el('div', {class: 'kv'}, pairs.filter(([, v]) => v !== un
 
 function overviewOfGraph(graph, view) {
   const kinds = Object.entries(kKindWords).filter(([kind]) => view.items.some(item => item.kind === kind));
-  return [el('h3', {}, graph.name), el('div', {class: 'sub'}, `${count(graph.nodes.length)} nodes → ${count(graph.units.filter(u => u.steps.length).length)} kernels → ${count(graph.steps.length)} steps`),
-    el('div', {class: 'note'}, 'Click a node for its shapes, your source line, its kernel code and why its neighbours were not fused with it. Click a group to open it. Scroll to zoom, drag to move.'),
+  return [el('h3', {}, graph.name), el('div', {class: 'sub'}, graph.hasNodes ? `${count(graph.nodes.length)} nodes → ${count(graph.units.filter(u => u.steps.length).length)} kernels → ${count(graph.steps.length)} steps` : many(graph.steps.length, 'step')),
+    el('div', {class: 'note'}, `${graph.hasNodes ? 'Click a node for its shapes, your source line, its kernel code and why its neighbours were not fused with it. Click a group to open it.' : 'A model file has a program, but no graph. Click a step for its buffers and its kernel code.'} Scroll to zoom, drag to move.`),
     ...section('Colours', el('div', {class: 'legend', style: 'flex-direction:column'}, kinds.map(([kind, words]) => el('span', {}, el('span', {class: 'dot', style: `background:${colourOf(kind)}`}), words)))),
     ...section('Longest kernels', [...graph.units].filter(u => u.ns).sort((a, b) => b.ns - a.ns).slice(0, 12).map(unit =>
       el('div', {class: 'help', style: 'padding:5px 0', onclick: () => view.show({unit: unit.id})}, el('span', {class: 'lost', style: 'color:inherit;flex-basis:64px'}, time(unit.ns)), el('span', {class: 't', style: 'font-weight:500'}, unit.label)))),
@@ -61,7 +61,7 @@ function detailsOfUnit(graph, unit, go) {
   const why = unit.nodes.flatMap(node => (graph.separateOf.get(node) || []).filter(w => !unit.nodes.includes(w.other)));
   const lines = [...new Set(unit.nodes.filter(n => n >= 0).map(n => graph.nodes[n].at).filter(Boolean))];
   const step = unit.steps.length ? graph.steps[unit.steps[unit.steps.length - 1]] : null;
-  return [el('h3', {}, unit.label || unit.kind), el('div', {class: 'sub'}, {loop: 'one fused loop kernel', contraction: 'a matmul, convolution or attention with its attached kernels', scatter: 'a scatter', step: 'a step of the runtime'}[unit.kind]),
+  return [el('h3', {}, unit.label), el('div', {class: 'sub'}, {loop: 'one fused loop kernel', contraction: 'a matmul, convolution or attention with its attached kernels', scatter: 'a scatter', step: 'a step of the runtime', call: 'an op that runs through PyTorch'}[unit.shownKind]),
     ...(step ? measured(graph, unit.steps.map(s => graph.steps[s])) : []),
     ...section('Made of', chips(unit.nodes.filter(n => n >= 0), n => graph.nodes[n].op, n => go({node: n}))),
     ...section('Your lines', lines.slice(0, 8).map(line => el('div', {}, el('code', {title: line}, shortPlace(line))))),
@@ -75,7 +75,7 @@ function detailsOfStep(graph, step, go) {
   return [el('h3', {}, step.name), el('div', {class: 'sub'}, `step ${step.id}: ${step.kind}` + (step.at ? ' · ' + shortPlace(step.at) : '')),
     ...measured(graph, [step]),
     step.runs ? facts([['runs', step.runs]]) : null, step.symbol ? facts([['binds', step.symbol]]) : null,
-    ...section('Of', step.unit >= 0 ? chip('kernel ' + graph.units[step.unit].label, () => go({unit: step.unit})) : null),
+    ...section('Of', step.unit >= 0 && graph.hasNodes ? chip('kernel ' + graph.units[step.unit].label, () => go({unit: step.unit})) : null),
     ...section('Reads', step.reads.map(buffer)), ...section('Writes', step.writes.map(buffer)), ...codeOf(graph, [step.id])].filter(Boolean);
 }
 

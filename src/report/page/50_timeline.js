@@ -6,16 +6,16 @@ class TimelineView {
     this.graph = graph;
     this.app = app;
     const events = graph.timeline.events;
-    this.lane = lane => lane < 0 ? 'host' : `${graph.onDevice ? 'stream' : 'thread'} ${lane}`;
-    this.lanes = [...new Set(events.map(e => e[1]))].sort((a, b) => a - b);
+    this.track = track => track < 0 ? 'host' : `${graph.onDevice ? 'stream' : 'thread'} ${track}`;
+    this.tracks = [...new Set(events.map(e => e[1]))].sort((a, b) => a - b);
     this.bySpan = graph.steps.filter(s => s.ns).sort((a, b) => a.begin - b.begin);
     this.from = 0;
     this.to = graph.timeline.ns;
-    const idle = idleOf(graph), box = el('div', {class: 'canvas', style: `height:${138 + this.lanes.length * 46}px;flex:none`});
+    const idle = idleOf(graph), box = el('div', {class: 'canvas', style: `height:${138 + this.tracks.length * 46}px;flex:none`});
     const calls = graph.timeline.calls;
     parent.append(el('div', {class: 'page'}, el('h2', {}, 'One call', el('small', {}, `${calls.length > 1 ? `the fastest of ${calls.length} traced calls` : 'the traced call'}; scroll to zoom, drag to move, double click for the whole call, click a launch to see it in the graph`)),
       el('div', {class: 'cards', style: 'margin-bottom:16px'}, card(time(graph.ns), 'this call', `median of all: ${time(median(calls))}`), card(count(this.bySpan.length), 'launches and calls'),
-        card(percent(1 - idle / graph.ns), 'of the time something runs', `nothing runs for ${time(idle)}`), card(String(this.lanes.filter(l => l >= 0).length), graph.onDevice ? 'streams' : 'threads at work'), this.overlap()),
+        card(percent(1 - idle / graph.ns), 'of the time something runs', `nothing runs for ${time(idle)}`), card(String(this.tracks.filter(l => l >= 0).length), graph.onDevice ? 'streams' : 'threads at work'), this.overlap()),
       graph.onDevice ? el('p', {class: 'note'}, 'Times of the device, by events beside the launches, inside the graph that is replayed. The events keep a launch from beginning before its predecessor ends, which it may do otherwise. The host waits at the end of a traced call.') : null,
       el('div', {class: 'panel', style: 'padding:0;overflow:hidden'}, box),
       kindLegend(this.bySpan.map(step => step.colour)),
@@ -26,35 +26,35 @@ class TimelineView {
   x(ns) { return this.left + (ns - this.from) / (this.to - this.from) * (this.surface.width - this.left - 12); }
   get left() { return 92; }
   ns(x) { return this.from + (x - this.left) / (this.surface.width - this.left - 12) * (this.to - this.from); }
-  laneTop(k) { return 104 + k * 46; }
+  trackTop(k) { return 104 + k * 46; }
   draw(ctx, width, height) {
     ctx.font = '11px system-ui, "Liberation Sans", sans-serif';
     ctx.textBaseline = 'middle';
     this.drawAxis(ctx, width, height);
     this.drawShares(ctx);
     ctx.textAlign = 'left';
-    this.lanes.forEach((lane, k) => {
+    this.tracks.forEach((track, k) => {
       ctx.fillStyle = palette.soft;
-      ctx.fillText(this.lane(lane), 12, this.laneTop(k) + 17);
+      ctx.fillText(this.track(track), 12, this.trackTop(k) + 17);
       ctx.fillStyle = palette.grid;
       ctx.globalAlpha = 0.6;
-      ctx.fillRect(this.left, this.laneTop(k), width - this.left - 12, 34);
+      ctx.fillRect(this.left, this.trackTop(k), width - this.left - 12, 34);
       ctx.globalAlpha = 1;
     });
-    const row = new Map(this.lanes.map((lane, k) => [lane, k]));
+    const row = new Map(this.tracks.map((track, k) => [track, k]));
     ctx.save();
     ctx.beginPath(); ctx.rect(this.left, 0, width - this.left - 12, height); ctx.clip();
-    for (const [s, lane, begin, end] of this.graph.timeline.events) {
+    for (const [s, track, begin, end] of this.graph.timeline.events) {
       if (end < this.from || begin > this.to || s === -1) continue;
-      if (s < -1) { this.drawHostWork(ctx, kHostWork[s], begin, end, this.laneTop(row.get(lane))); continue; }
-      const step = this.graph.steps[s], a = this.x(begin), b = this.x(end), y = this.laneTop(row.get(lane));
+      if (s < -1) { this.drawHostWork(ctx, kHostWork[s], begin, end, this.trackTop(row.get(track))); continue; }
+      const step = this.graph.steps[s], a = this.x(begin), b = this.x(end), y = this.trackTop(row.get(track));
       ctx.fillStyle = colourOf(step.colour);
       ctx.globalAlpha = this.over && this.over !== step ? 0.45 : 1;
       ctx.fillRect(a, y, Math.max(0.8, b - a - (b - a > 3 ? 0.8 : 0)), 34);
       if (b - a > 46) { ctx.fillStyle = '#fff'; ctx.fillText(fitted(ctx, step.name, b - a - 10), Math.max(a, this.left) + 5, y + 17); }
     }
     ctx.globalAlpha = 1;
-    const bottom = this.laneTop(this.lanes.length) + 10;
+    const bottom = this.trackTop(this.tracks.length) + 10;
     for (const step of this.bySpan) if (step.critical) { ctx.fillStyle = palette.accent; ctx.fillRect(this.x(step.begin), bottom, Math.max(1, this.x(step.end) - this.x(step.begin)), 7); }
     ctx.restore();
     ctx.fillStyle = palette.soft;
@@ -70,7 +70,7 @@ class TimelineView {
   }
   // How much of the time several streams work at once.
   overlap() {
-    if (!this.graph.onDevice || this.lanes.filter(l => l >= 0).length < 2) return null;
+    if (!this.graph.onDevice || this.tracks.filter(l => l >= 0).length < 2) return null;
     const ends = this.graph.timeline.events.filter(e => e[0] >= 0 && e[1] >= 0).flatMap(([, , begin, end]) => [[begin, 1], [end, -1]]).sort((a, b) => a[0] - b[0] || a[1] - b[1]);
     let busy = 0, last = 0, both = 0;
     for (const [at, by] of ends) { if (busy > 1) both += at - last; busy += by; last = at; }
@@ -108,11 +108,11 @@ class TimelineView {
     ctx.fillRect(this.left, base, this.surface.width - this.left - 12, 1);
   }
   at(event) {
-    const [x, y] = this.surface.position(event), ns = this.ns(x), lane = this.lanes[Math.floor((y - this.laneTop(0)) / 46)];
+    const [x, y] = this.surface.position(event), ns = this.ns(x), track = this.tracks[Math.floor((y - this.trackTop(0)) / 46)];
     if (x < this.left) return null;
     const slack = (this.to - this.from) / this.surface.width * 2;
-    if (lane === undefined) return this.bySpan.find(s => ns >= s.begin - slack && ns <= s.end + slack) || null;
-    const found = this.graph.timeline.events.find(e => e[1] === lane && ns >= e[2] - slack && ns <= e[3] + slack && e[0] >= 0);
+    if (track === undefined) return this.bySpan.find(s => ns >= s.begin - slack && ns <= s.end + slack) || null;
+    const found = this.graph.timeline.events.find(e => e[1] === track && ns >= e[2] - slack && ns <= e[3] + slack && e[0] >= 0);
     return found ? this.graph.steps[found[0]] : null;
   }
   listen() {

@@ -1,5 +1,5 @@
 // Overview, decisions and comparison.
-const kPhases = {read: 'reading the file', dynamo: 'Dynamo', aot: 'AOTAutograd', import: 'import', passes: 'passes', fuse: 'fusion and lowering', save: 'saving to the cache', load: 'loading from the cache', frozen: 'frozen weights', code: 'code generation', plan: 'plan and captures', session: 'session', run: 'first run'};
+const kPhases = {read: 'reading the file', model: 'loading the model file', dynamo: 'Dynamo', aot: 'AOTAutograd', import: 'import', passes: 'passes', fuse: 'fusion and lowering', save: 'saving to the cache', load: 'loading from the cache', frozen: 'frozen weights', code: 'code generation', plan: 'plan and captures', session: 'session', run: 'first run'};
 
 function stacked(parts, textOf) {
   const total = parts.reduce((s, p) => s + p[1], 0) || 1;
@@ -20,7 +20,7 @@ class OverviewView {
       el('p', {class: 'lead'}, inShort(graph)),
       el('div', {class: 'cards'},
         graph.timeline ? card(time(graph.ns), 'fastest call', `median ${time(median(calls))} of ${calls.length}`) : null,
-        card(count(graph.steps.filter(s => s.kind === 'launch').length), 'launches', `from ${count(graph.nodes.length)} nodes`),
+        card(count(graph.steps.filter(s => s.kind === 'launch').length), 'launches', graph.hasNodes ? `from ${count(graph.nodes.length)} nodes` : 'of a model file'),
         graph.timeline ? card([round(flops / graph.ns), el('small', {}, 'GFLOP/s')], 'arithmetic, over the call', graph.limits.known ? `${percent(flops / graph.ns / graph.limits.gflops)} of the peak of ${round(graph.limits.gflops)}` : '') : null,
         card(bytes(memory.total), 'memory for temporaries', `lower bound ${bytes(memory.lower_bound)}`),
         card(bytes((memory.outside.constant || 0) + (memory.outside.input || 0)), 'inputs and weights', 'outside of the arena'),
@@ -49,22 +49,42 @@ class DecisionsView {
     if (extra.eager) page.append(el('div', {class: 'why'}, 'Runs through PyTorch as a whole: ' + extra.eager));
     if (extra.recompile) page.append(el('div', {class: 'why'}, 'Compiled again because ' + extra.recompile));
     if (extra.end) page.append(el('div', {class: 'why'}, 'The graph ends at ' + extra.end));
-    add('Passes', 'nodes before and after; passes that ran several times together', passTable(graph));
-    const reasons = separateReasons(graph);
-    add('Not fused, and why', `${many(graph.separate.length, 'pair')} of neighbours that are two launches`, reasons.length ? table(['times', 'reason', 'what it means', 'first'], reasons.map(({reason, items}) => ({go: () => app.goTo({node: Math.max(items[0].node, items[0].other)}), cells: [count(items.length), reason, el('span', {class: 'soft'}, meaningOf(reason)), nodeText(graph, items[0].node)]})), [0]) : el('p', {class: 'note'}, 'Everything that can be fused was fused.'));
+    if (graph.hasNodes) this.addCompile(graph, app, add);
+    else page.append(el('p', {class: 'note'}, 'A model file does not store what passes and fusion did: write a report of the model that it was compiled from.'));
     if ((extra.calls || []).length) add('Calls through PyTorch', 'why, and your line', table(['op', 'reason', 'at'], extra.calls.map(c => [el('code', {}, c.op), c.reason, shortPlace(c.at)])));
     if (graph.captures.length) add('Captures', 'one for each set of sizes', table(['sizes', 'calls', 'arena', 'lower bound', 'reason'], graph.captures.map(c => [c.key.length ? c.key.join(', ') : 'fixed', count(c.hits), bytes(c.arena_bytes), bytes(c.lower_bound), [c.reason, c.note ? el('div', {class: 'muted'}, c.note) : null]]), [1, 2, 3]));
     if (graph.tuned.length) add('Kernels chosen by measuring', '', table(['finding'], graph.tuned.map(t => [t])));
+    const chosen = candidateRows(graph);
+    if (chosen.length) add('Candidates with their costs', 'how products and convolutions could be computed: processor time on one thread, measured when the report was written, for at most a second in all', table(['launch', 'times', 'chosen', 'time', 'others', 'of the fastest'],
+      chosen.map(row => ({go: () => app.goTo({step: row.step.id}), cells: [row.name, count(row.times), row.candidates[0][0], time(row.candidates[0][1] * 1e3), row.candidates.slice(1).map(([name, us], k) => [k ? ', ' : '', `${name} `, el('b', {}, time(us * 1e3))]), el('span', {class: row.loss > 1.03 ? 'up' : 'muted'}, round(row.loss, 3))]})), [1, 3, 5]));
+    if (chosen.some(row => row.loss > 1.1)) page.append(el('p', {class: 'note'}, 'A choice that takes more than 1.1 of the fastest: the option autotune measures the candidates and uses the fastest.'));
     const problems = graph.codes.filter(c => c.problem);
     if (problems.length) add('Products, convolutions, attention', 'how each is computed', table(['launch', 'problem', 'algorithm', 'attached'], problems.map(c => [c.name, el('code', {}, c.problem), c.algorithm || 'by its sizes', [c.kernel >= 0 ? 'epilogue ' : '', c.prologues.length ? many(c.prologues.length, 'prologue') : '']])));
     if (graph.guards.length) add('Checked for each new set of sizes', '', table(['condition'], graph.guards.map(g => [el('code', {}, g)])));
     const counts = Object.entries(graph.counts).filter(([name]) => !name.startsWith('pass.'));
-    add('Counted', '', table(['what', 'how often'], counts.map(([name, n]) => [name, count(n)]), [1]));
+    if (counts.length) add('Counted', '', table(['what', 'how often'], counts.map(([name, n]) => [name, count(n)]), [1]));
     const remarks = graph.remarks.filter(r => !r.startsWith('not fused:'));
     if (remarks.length) add('Remarks of passes', '', table(['remark'], remarks.map(r => [r])));
     if ((extra.notes || []).length) add('Notes', '', table(['note'], extra.notes.map(n => [n])));
     parent.append(page);
   }
+
+  addCompile(graph, app, add) {
+    add('Passes', 'nodes before and after; passes that ran several times together', passTable(graph));
+    const reasons = separateReasons(graph);
+    add('Not fused, and why', `${many(graph.separate.length, 'pair')} of neighbours that are two launches`, reasons.length ? table(['times', 'reason', 'what it means', 'first'], reasons.map(({reason, items}) => ({go: () => app.goTo({node: Math.max(items[0].node, items[0].other)}), cells: [count(items.length), reason, el('span', {class: 'soft'}, meaningOf(reason)), nodeText(graph, items[0].node)]})), [0]) : el('p', {class: 'note'}, 'Everything that can be fused was fused.'));
+  }
+}
+
+// One row for launches with equal candidates, those that lose most time first.
+function candidateRows(graph) {
+  const rows = new Map();
+  for (const step of graph.steps.filter(s => s.candidates)) {
+    const key = step.name + JSON.stringify(step.candidates), fastest = Math.min(...step.candidates.map(c => c[1]));
+    if (!rows.has(key)) rows.set(key, {name: step.name, step, times: 0, candidates: step.candidates, loss: step.candidates[0][1] / fastest, lost: step.candidates[0][1] - fastest});
+    rows.get(key).times++;
+  }
+  return [...rows.values()].sort((a, b) => b.lost * b.times - a.lost * a.times);
 }
 const nodeText = (graph, id) => id >= 0 && graph.nodes[id] ? graph.nodes[id].op + (graph.nodes[id].at ? ' at ' + shortPlace(graph.nodes[id].at) : '') : '';
 
@@ -121,7 +141,7 @@ const change = (before, after, worse = 1) => {
 function compareFigures(left, right, a, b) {
   const sum = (graph, f) => graph.steps.reduce((s, x) => s + (f(x) || 0), 0), seconds = r => r.first_call.reduce((s, p) => s + p[1], 0) * 1e9;
   const all = [['fastest call', left.ns, right.ns, time], ['median call', left.timeline ? median(left.timeline.calls) : 0, right.timeline ? median(right.timeline.calls) : 0, time], ['time inside launches', sum(left, s => s.best), sum(right, s => s.best), time],
-    ['launches', left.steps.filter(s => s.kind === 'launch').length, right.steps.filter(s => s.kind === 'launch').length, count], ['nodes', left.nodes.length, right.nodes.length, count], ['kernels', left.kernels.length, right.kernels.length, count],
+    ['launches', left.steps.filter(s => s.kind === 'launch').length, right.steps.filter(s => s.kind === 'launch').length, count], ['nodes', left.nodes.length, right.nodes.length, count], ['distinct kernels', left.codes.length, right.codes.length, count],
     ['bytes moved', sum(left, s => s.read + s.written), sum(right, s => s.read + s.written), bytes], ['arena', left.memory.total, right.memory.total, bytes], ['lower bound', left.memory.lower_bound, right.memory.lower_bound, bytes], ['pairs not fused', left.separate.length, right.separate.length, count], ['first call', seconds(a), seconds(b), time]];
   const rows = all.filter(([, x, y]) => x || y);
   return table(['', 'before', 'after', 'change'], rows.map(([name, x, y, text]) => [name, text(x), text(y), change(x, y)]), [1, 2, 3]);

@@ -36,7 +36,7 @@ class App {
   fillGraphs() {
     const select = $('graphs');
     select.hidden = this.report.graphs.length < 2;
-    select.replaceChildren(...this.report.graphs.map((graph, k) => el('option', {value: k}, `${graph.name} (${graph.nodes.length} nodes${graph.ns ? ', ' + time(graph.ns) : ''})`)));
+    select.replaceChildren(...this.report.graphs.map((graph, k) => el('option', {value: k}, `${graph.name} (${many(graph.hasNodes ? graph.nodes.length : graph.steps.length, graph.hasNodes ? 'node' : 'step')}${graph.ns ? ', ' + time(graph.ns) : ''})`)));
     select.addEventListener('change', () => { this.graph = this.report.graphs[+select.value]; this.open(this.tab); });
   }
   open(tab) {

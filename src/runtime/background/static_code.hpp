@@ -26,11 +26,14 @@ class StaticCode {
   std::vector<std::string> findings() const {  // may be called from any thread
     return specialiser_ ? specialiser_->findings() : std::vector<std::string>();
   }
-  // Runs on the background thread. Returns early when the process exits.
-  Result specialise(const Image& image, std::span<const std::int64_t> key,
-                    const CodeTable& present);
+  // Runs on the background thread. Returns early when the process exits. `on_device`: for a device
+  // that runs no Callables.
+  Result specialise(const Image& image, std::span<const std::int64_t> key, const CodeTable& present,
+                    bool on_device);
 
  private:
+  Result specialise_on_device(const Image& image, std::span<const std::int64_t> values,
+                              const CodeTable& present);
   program::Callable code_for(int code, const std::vector<std::int64_t>& dims, std::string& error);
 
   const std::shared_ptr<Specialiser> specialiser_;

@@ -47,10 +47,10 @@ class BatchRecorder {
     const auto& steps = image_.program->segments[index(batch.segment)].steps;
     const auto& positions = image_.lifetimes.of_step[index(batch.segment)];
     std::vector<BatchPart>& parts = capture_.batches[index(number)];
-    int launch = batch.first_launch;
+    Place at{batch.first_launch, batch.step_words};
     auto recorder = device_.make_recorder(image_, loaded_, capture_.gear_values);
     for (int i = batch.first; i < batch.last; ++i) {
-      record_step(steps[index(i)], batch.step_words[index(i - batch.first)], launch, *recorder);
+      record_step(steps[index(i)], at, *recorder);
       releases.pass(positions[index(i)].last);
       if (!releases.is_worth_it() || i + 1 == batch.last) continue;
       parts.push_back({recorder->finish(), releases.take()});
@@ -60,9 +60,17 @@ class BatchRecorder {
     if (releases.is_worth_it()) parts.back().release = releases.take();
   }
 
-  void record_step(const program::Step& step, int word, int& next_launch, Recorder& recorder) {
+  // In a batch: the next launch, and the words of the steps to come.
+  struct Place {
+    int launch;
+    std::span<const int> words;
+  };
+
+  void record_step(const program::Step& step, Place& at, Recorder& recorder) {
+    const int word = at.words.front();
+    at.words = at.words.subspan(1);
     if (const auto* launch = std::get_if<program::Launch>(&step.op)) {
-      LaunchOp op = image_.launches[index(next_launch++)];
+      LaunchOp op = image_.launches[index(at.launch++)];
       op.stream = step.stream;
       op.threads = threads_of(step, launch->matrix);
       recorder.launch(op);
@@ -76,6 +84,20 @@ class BatchRecorder {
       recorder.record(event->event, step.stream);
     if (const auto* event = std::get_if<program::Wait>(&step.op))
       recorder.wait(event->event, step.stream);
+    if (const auto* branch = std::get_if<program::If>(&step.op))
+      record_control({false, word}, branch->then_segment, branch->else_segment, at, recorder);
+    if (const auto* loop = std::get_if<program::While>(&step.op))
+      record_control({true, word}, loop->condition_segment, loop->body_segment, at, recorder);
+  }
+
+  void record_control(const ControlOp& op, int first, int second, Place& at, Recorder& recorder) {
+    recorder.begin_control(op);
+    for (const program::Step& step : image_.program->segments[index(first)].steps)
+      record_step(step, at, recorder);
+    recorder.next_segment();
+    for (const program::Step& step : image_.program->segments[index(second)].steps)
+      record_step(step, at, recorder);
+    recorder.end_control();
   }
 
   int threads_of(const program::Step& step, bool matrix) const {
@@ -250,8 +272,9 @@ std::shared_ptr<Capture> make_capture(const Image& image, const program::Executa
   BatchRecorder(image, device, loaded, *capture, keep_arena).run();
   auto code = std::make_shared<CodeTable>();
   for (const LaunchOp& op : image.launches)
-    code->push_back(executable.functions.empty() ? program::Callable{}
-                                                 : executable.functions[index(op.launch->code)]);
+    code->functions.push_back(executable.functions.empty()
+                                  ? program::Callable{}
+                                  : executable.functions[index(op.launch->code)]);
   capture->generic_code = std::move(code);
   return capture;
 }

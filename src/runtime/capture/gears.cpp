@@ -43,7 +43,7 @@ void check(const GearOptions::Ladder& ladder) {
     const auto& row = ladder.rows[i];
     if (row.size() != ladder.symbols.size())
       fail(ErrorCode::invalid_argument, "gear ", text_of(row), " has ", row.size(),
-           " sizes; expected ", ladder.symbols.size(), ", one for each symbol of the ladder");
+           " sizes; expected ", ladder.symbols.size(), ", one for each dim that its list is for");
     if (std::ranges::any_of(row, [](std::int64_t size) { return size < 1; }))
       fail(ErrorCode::invalid_argument, "gear ", text_of(row),
            " is not a valid size; sizes must be at least 1");

@@ -12,11 +12,15 @@
 
 #include "program/kernel_abi.hpp"
 #include "runtime/capture/size_key.hpp"
+#include "runtime/recorder.hpp"
 
 namespace gex::runtime {
 
 class Frame;
-using CodeTable = std::vector<program::Callable>;  // by launch number
+struct CodeTable {
+  std::vector<program::Callable> functions;  // by launch number
+  StaticDeviceCode device;
+};
 
 struct Served {
   SizeKey key;

@@ -122,7 +122,8 @@ void Executor::run_item(const Item& item) {
       Replay replay;
       replay.block = frame_.block.data();
       replay.values = frame_.values;
-      replay.code = *code_;
+      replay.code = code_->functions;
+      if (code_->device.number != 0) replay.device_code = &code_->device;
       replay.scratch = frame_.scratch;
       replay.tally = &counts_.tally;
       replay.trace = trace_.get();

@@ -10,13 +10,8 @@
 namespace gex::runtime {
 namespace {
 
-HostTensor dense_copy(const TensorRef& ref) {
-  HostTensor out(ref.dtype, {ref.shape.begin(), ref.shape.end()});
-  const std::vector<std::int64_t> strides = dense_strides_of(ref.shape);
-  if (out.numel() > 0)
-    copy_elements(size_of(ref.dtype), ref.shape, static_cast<const std::byte*>(ref.data),
-                  ref.strides, out.data(), strides);
-  return out;
+HostTensor tensor_of(const TensorRef& ref) {
+  return dense_copy(ref.dtype, ref.shape, ref.strides, static_cast<const std::byte*>(ref.data));
 }
 
 void check_result(const std::string& name, std::size_t k, const HostTensor& result,
@@ -40,7 +35,7 @@ void HostCalls::run(const program::Call& call, std::span<const TensorRef> inputs
          "\", which is not registered in this process; register it or run the program where it was "
          "compiled");
   std::vector<HostTensor> operands;
-  for (const TensorRef& ref : inputs) operands.push_back(dense_copy(ref));
+  for (const TensorRef& ref : inputs) operands.push_back(tensor_of(ref));
   std::vector<HostTensor> results = (*function)(operands, integers);
   GEX_CHECK(results.size() == outputs.size(), call.name, " gave ", results.size(), " results");
   for (std::size_t k = 0; k < results.size(); ++k) {

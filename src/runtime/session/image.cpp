@@ -4,6 +4,7 @@
 
 #include "base/error.hpp"
 #include "plan/streams.hpp"
+#include "program/control.hpp"
 #include "runtime/memory/last_uses.hpp"
 
 namespace gex::runtime {
@@ -11,7 +12,10 @@ namespace gex::runtime {
 using plan::is_device_step;
 using program::BufferDesc;
 using program::BufferId;
+using program::condition_of;
+using program::is_control;
 using program::Program;
+using program::segments_of;
 using program::Step;
 
 namespace {
@@ -29,12 +33,14 @@ std::vector<Dim> strides_or_dense(const std::vector<Dim>& shape, const std::vect
 // second, with all slots known, lays out words and items (`laying_out_`).
 class ImageBuilder {
  public:
-  explicit ImageBuilder(Image& image) : image_(image), program_(*image.program) {}
+  ImageBuilder(Image& image, bool records_control)
+      : image_(image), program_(*image.program), records_control_(records_control) {}
 
   void build() {
     image_.lifetimes = plan::lifetimes_of(program_);
     find_epochs();
     roots();
+    find_control();
     walk();
     int slots = 0;
     for (EpochLayout& epoch : image_.epochs) {
@@ -104,6 +110,55 @@ class ImageBuilder {
         image_.returned[index(output.buffer)] = true;
   }
 
+  // Which segments become part of the batches of the steps that they belong to.
+  void find_control() {
+    in_batch_.assign(program_.segments.size(), false);
+    for (const program::Segment& segment : program_.segments)
+      for (const Step& step : segment.steps) {
+        if (!is_control(step) || !records_control_) continue;
+        const std::string why = why_host(step);
+        if (why.empty())
+          for (int inner : segments_of(step)) in_batch_[index(inner)] = true;
+        else if (std::ranges::find(image_.host_control, why) == image_.host_control.end())
+          image_.host_control.push_back(why);
+      }
+  }
+
+  // Why the host decides an if or while step; empty if it need not.
+  std::string why_host(const Step& step) const {
+    const std::string kind = std::holds_alternative<program::If>(step.op) ? "if" : "while";
+    for (int inner : segments_of(step))
+      for (const Step& within : program_.segments[index(inner)].steps) {
+        if (const auto* call = std::get_if<program::Call>(&within.op))
+          return str(kind, ": \"", call->name, "\" is called by the host");
+        if (std::holds_alternative<program::Bind>(within.op))
+          return kind + ": a size is read by the host";
+        if (has_late_sizes(within)) return kind + ": its sizes are known after a step before it";
+        if (!is_control(within)) continue;
+        const std::string why = why_host(within);
+        if (!why.empty()) return kind + ", " + why;
+      }
+    return {};
+  }
+
+  bool has_late_sizes(const Step& step) const {
+    if (const auto* launch = std::get_if<program::Launch>(&step.op)) {
+      std::vector<Dim> sizes = launch->dims;
+      sizes.insert(sizes.end(), {launch->grid, launch->work, launch->scratch_bytes});
+      return std::ranges::any_of(sizes, [&](Dim dim) { return image_.epoch_of(dim) > 0; });
+    }
+    if (const auto* copy = std::get_if<program::Copy>(&step.op))
+      return std::max({image_.epoch_of(copy->bytes), image_.epoch_of(copy->dst_offset),
+                       image_.epoch_of(copy->src_offset)}) > 0;
+    const auto* fill = std::get_if<program::Fill>(&step.op);
+    return fill != nullptr && image_.epoch_of(fill->bytes) > 0;
+  }
+
+  // Whether the step is part of a batch.
+  bool is_in_batch(const Step& step) const {
+    return is_device_step(step) || (is_control(step) && in_batch_[index(segments_of(step)[0])]);
+  }
+
   // First walk: creates the slot. Second walk: looks it up.
   int slot(Dim dim) {
     if (laying_out_) return image_.slot(dim);
@@ -164,7 +219,8 @@ class ImageBuilder {
     next_word_ = 0;
     if (laying_out_) image_.segments.resize(program_.segments.size());
     // Words of device steps come first, so that they are contiguous in the block.
-    for (std::size_t s = 0; s < program_.segments.size(); ++s) device_steps(static_cast<int>(s));
+    for (std::size_t s = 0; s < program_.segments.size(); ++s)
+      if (!in_batch_[s]) device_steps(static_cast<int>(s));
     image_.num_device_words = next_word_;
     current_epoch_ = 0;
     std::vector<bool> is_main(program_.segments.size(), false);
@@ -172,7 +228,7 @@ class ImageBuilder {
     // Main segments in order, so that the epoch at each step is known.
     for (int segment : program_.main) host_steps(segment);
     for (std::size_t s = 0; s < program_.segments.size(); ++s)
-      if (!is_main[s]) host_steps(static_cast<int>(s));
+      if (!is_main[s] && !in_batch_[s]) host_steps(static_cast<int>(s));
     buffers();
     outputs();
     for (std::size_t g = 0; g < program_.guards.size(); ++g) {
@@ -193,7 +249,7 @@ class ImageBuilder {
   void device_steps(int segment) {
     const auto& steps = program_.segments[index(segment)].steps;
     for (std::size_t i = 0; i < steps.size();) {
-      if (!is_device_step(steps[i])) {
+      if (!is_in_batch(steps[i])) {
         ++i;
         continue;
       }
@@ -202,14 +258,21 @@ class ImageBuilder {
       batch.first = static_cast<int>(i);
       batch.word_begin = next_word_;
       batch.first_launch = static_cast<int>(image_.launches.size());
-      for (; i < steps.size() && is_device_step(steps[i]); ++i) {
-        batch.step_words.push_back(next_word_);
-        batch.epoch = std::max(batch.epoch, device_step(steps[i]));
-      }
+      for (; i < steps.size() && is_in_batch(steps[i]); ++i)
+        batch.epoch = std::max(batch.epoch, step_of_batch(steps[i], batch));
       batch.last = static_cast<int>(i);
       batch.word_end = next_word_;
       if (laying_out_) image_.batches.push_back(std::move(batch));
     }
+  }
+
+  int step_of_batch(const Step& step, BatchLayout& batch) {
+    batch.step_words.push_back(next_word_);
+    if (!is_control(step)) return device_step(step);
+    pointer_word(condition_of(step));
+    for (int inner : segments_of(step))
+      for (const Step& within : program_.segments[index(inner)].steps) step_of_batch(within, batch);
+    return 0;
   }
 
   // Returns the epoch of the step.
@@ -255,8 +318,8 @@ class ImageBuilder {
     for (std::size_t i = 0; i < steps.size(); ++i) {
       Item item;
       item.step = static_cast<int>(i);
-      if (is_device_step(steps[i])) {
-        while (i + 1 < steps.size() && is_device_step(steps[i + 1])) ++i;
+      if (is_in_batch(steps[i])) {
+        while (i + 1 < steps.size() && is_in_batch(steps[i + 1])) ++i;
         item.kind = Item::Kind::batch;
         item.index = batch_at(segment, static_cast<int>(i) + 1);
       } else if (const auto* call = std::get_if<program::Call>(&steps[i].op)) {
@@ -288,15 +351,10 @@ class ImageBuilder {
   }
 
   void control_step(const Step& step, Item& item) {
-    ControlLayout layout;
-    if (const auto* branch = std::get_if<program::If>(&step.op)) {
-      item.kind = Item::Kind::branch;
-      layout = {pointer_word(branch->condition), branch->then_segment, branch->else_segment};
-    } else {
-      const auto& loop = std::get<program::While>(step.op);
-      item.kind = Item::Kind::loop;
-      layout = {pointer_word(loop.condition), loop.condition_segment, loop.body_segment};
-    }
+    item.kind =
+        std::holds_alternative<program::If>(step.op) ? Item::Kind::branch : Item::Kind::loop;
+    const auto [first, second] = segments_of(step);
+    const ControlLayout layout{pointer_word(condition_of(step)), first, second};
     item.index = static_cast<int>(image_.controls.size());
     if (laying_out_) image_.controls.push_back(layout);
   }
@@ -413,15 +471,16 @@ class ImageBuilder {
 
   Image& image_;
   const Program& program_;
+  const bool records_control_;
+  std::vector<bool> in_batch_;  // by segment
   bool laying_out_ = false;
   int next_word_ = 0;
   int current_epoch_ = 0;
 };
 
-Image::Image(std::shared_ptr<const program::Program> the_program, bool reuses)
+Image::Image(std::shared_ptr<const program::Program> the_program, bool reuses, bool records_control)
     : program(std::move(the_program)), reuse_memory(reuses) {
-  program::verify(*program);
-  ImageBuilder(*this).build();
+  ImageBuilder(*this, records_control).build();
 }
 
 int Image::epoch_of(Dim dim) const {

@@ -73,7 +73,7 @@ struct BatchLayout {
   int word_begin = 0, word_end = 0;
   int epoch = 0;
   int first_launch = 0;         // number of its first launch
-  std::vector<int> step_words;  // by step of the batch
+  std::vector<int> step_words;  // by step, each followed by the steps of its segments
 };
 
 struct ControlLayout {
@@ -129,7 +129,9 @@ struct EpochLayout {
 };
 
 struct Image {
-  explicit Image(std::shared_ptr<const program::Program> program, bool reuse_memory = true);
+  // Of a verified Program. records_control: Loaded::records_control.
+  explicit Image(std::shared_ptr<const program::Program> program, bool reuse_memory = true,
+                 bool records_control = false);
 
   int slot(Dim dim) const;  // of a Dim that the Program uses
   int epoch_of(Dim dim) const;
@@ -143,7 +145,8 @@ struct Image {
   std::vector<BatchLayout> batches;
   std::vector<CallLayout> calls;
   std::vector<BindLayout> binds;
-  std::vector<ControlLayout> controls;
+  std::vector<ControlLayout> controls;    // of if and while steps that the host decides
+  std::vector<std::string> host_control;  // why: a line for each kind of reason
   std::vector<std::vector<Item>> segments;
   std::vector<OutputLayout> outputs;
   std::vector<InputEnd> input_ends;                      // of released inputs, by position

@@ -7,6 +7,7 @@
 
 #include "base/error.hpp"
 #include "base/log.hpp"
+#include "program/control.hpp"
 #include "runtime/background/background.hpp"
 #include "runtime/background/fork.hpp"
 #include "runtime/background/static_code.hpp"
@@ -33,6 +34,12 @@ std::string text_of(const Key& key) {
   return text;
 }
 
+std::shared_ptr<const program::Executable> verified(
+    std::shared_ptr<const program::Executable> executable) {
+  program::verify(*executable->program);
+  return executable;
+}
+
 }  // namespace
 
 // Shared with background jobs, which may outlive the Session.
@@ -40,16 +47,17 @@ struct Session::State : std::enable_shared_from_this<Session::State> {
   State(std::shared_ptr<const program::Executable> the_executable, SessionOptions the_options,
         std::shared_ptr<Specialiser> the_specialiser)
       : options(std::move(the_options)),
-        executable(std::move(the_executable)),
-        image(executable->program, options.reuse_memory),
-        matcher(image),
+        executable(verified(std::move(the_executable))),
         context(open_context()),
         loaded(context->device->load(*executable)),
+        image(executable->program, options.reuse_memory, loaded->records_control),
+        matcher(image),
         frozen(*image.program, options.frozen, options.frozen_on_device, *context->device, *loaded),
         // If code is recorded into device graphs, values are part of the recording.
         gears(image, options.gears, context->device->runs_callables(), loaded->gears),
         specialises(the_specialiser != nullptr && options.static_code &&
-                    context->device->runs_callables()),
+                    (context->device->runs_callables() ||
+                     (options.static_code_at_once && context->device->takes_device_code()))),
         static_code(std::move(the_specialiser)) {}
 
   // A Capture and everything a call needs from it, and counts of the call. A finished call appends
@@ -120,11 +128,11 @@ struct Session::State : std::enable_shared_from_this<Session::State> {
 
   const SessionOptions options;
   const std::shared_ptr<const program::Executable> executable;
-  const Image image;
-  const InputMatcher matcher;
   const std::shared_ptr<DeviceContext> context;
   StagingBlocks staging{*context->device};
   const std::unique_ptr<Loaded> loaded;
+  const Image image;
+  const InputMatcher matcher;
   const FrozenConstants frozen;
   const Gears gears;
   const bool specialises;
@@ -408,7 +416,8 @@ void Session::State::ask_for_static_code(const std::shared_ptr<Capture>& capture
       const std::lock_guard lock(state->mutex);
       present = hot->code;
     }
-    StaticCode::Result result = state->static_code.specialise(state->image, hot->key, *present);
+    StaticCode::Result result = state->static_code.specialise(
+        state->image, hot->key, *present, state->context->device->takes_device_code());
     const std::lock_guard lock(state->mutex);
     if (result.code != nullptr && hot->has_own_code) hot->code = std::move(result.code);
     of->note = std::move(result.error);
@@ -437,6 +446,12 @@ void Session::run_from_host(std::span<const InputArg> inputs, Host& host, OnDevi
 }
 
 std::vector<std::string> Session::findings() const { return state_->static_code.findings(); }
+
+std::vector<std::string> Session::host_control() const {
+  const std::string& why = state_->loaded->why_no_control;
+  if (!why.empty() && program::has_control(program())) return {"if and while: " + why};
+  return state_->image.host_control;
+}
 
 const program::Program& Session::program() const { return *state_->image.program; }
 bool Session::reuses_memory() const { return state_->options.reuse_memory; }

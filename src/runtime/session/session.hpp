@@ -172,6 +172,8 @@ class Session {
   Counters counters() const;
   std::vector<CaptureInfo> captures() const;
   std::vector<std::string> findings() const;  // of the Specialiser
+  // Why the host decides if and while steps on a device that could: a line for each reason.
+  std::vector<std::string> host_control() const;
   std::size_t pool_bytes() const;  // held between calls for temporaries, by all users of the pool
 
  private:

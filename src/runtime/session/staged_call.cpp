@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstdint>
 #include <cstdlib>
 
 #include "base/error.hpp"
@@ -11,6 +12,9 @@
 
 namespace gex::runtime {
 namespace {
+
+// The widest access of a kernel.
+constexpr std::size_t kVectorBytes = 16;
 
 // The range of elements in memory, relative to the element with all indices 0.
 struct Extent {
@@ -123,8 +127,16 @@ StagedCall::Copy StagedCall::make(void* host, DType dtype, std::span<const std::
   copy.strides.assign(strides.begin(), strides.end());
   const Extent extent = extent_of(shape, strides);
   const auto size = static_cast<std::int64_t>(size_of(dtype));
-  copy.block = blocks_.take(static_cast<std::size_t>(extent.elements() * size), copy.block_size);
-  copy.device = static_cast<std::byte*>(copy.block) - extent.first * size;
+  // With the alignment of the host's tensor, as if that were on the device, and at the end of the
+  // block: a kernel that goes on behind it leaves the allocation, which tools find.
+  const std::size_t off =
+      (reinterpret_cast<std::uintptr_t>(host) + static_cast<std::uintptr_t>(extent.first * size)) %
+      kVectorBytes;
+  const std::size_t bytes = off + static_cast<std::size_t>(extent.elements() * size);
+  copy.block = blocks_.take(bytes, copy.block_size);
+  const std::size_t used = (bytes + kVectorBytes - 1) / kVectorBytes * kVectorBytes;
+  copy.lowest = static_cast<std::byte*>(copy.block) + (copy.block_size - used) + off;
+  copy.device = copy.lowest - extent.first * size;
   return copy;
 }
 
@@ -137,7 +149,7 @@ void StagedCall::write(const Copy& copy) {
   const Extent extent = extent_of(copy.shape, copy.strides);
   const auto size = static_cast<std::int64_t>(size_of(copy.dtype));
   if (extent.elements() == 0) return;
-  context_.device->write(copy.block, static_cast<std::byte*>(copy.host) + extent.first * size,
+  context_.device->write(copy.lowest, static_cast<std::byte*>(copy.host) + extent.first * size,
                          static_cast<std::size_t>(extent.elements() * size));
 }
 
@@ -156,11 +168,11 @@ void StagedCall::read(const Copy& copy) {
   if (bytes == 0) return;
   const std::int64_t to_first = -extent.first * static_cast<std::int64_t>(size);
   if (has_no_gaps(copy.shape, copy.strides)) {
-    read_bytes(static_cast<std::byte*>(copy.host) - to_first, copy.block, bytes);
+    read_bytes(static_cast<std::byte*>(copy.host) - to_first, copy.lowest, bytes);
     return;
   }
   std::vector<std::byte> all(bytes);
-  read_bytes(all.data(), copy.block, bytes);
+  read_bytes(all.data(), copy.lowest, bytes);
   copy_elements(size, copy.shape, all.data() + to_first, copy.strides,
                 static_cast<std::byte*>(copy.host), copy.strides);
 }

@@ -77,7 +77,8 @@ class StagedCall final : public Host {
     std::vector<std::int64_t> shape, strides;
     void* block = nullptr;
     std::size_t block_size = 0;
-    std::byte* device = nullptr;  // of the first element
+    std::byte* lowest = nullptr;  // the element with the lowest address
+    std::byte* device = nullptr;  // the element with all indices 0
   };
   // Allocates device memory for it; nothing is copied yet.
   Copy make(void* host, DType dtype, std::span<const std::int64_t> shape,

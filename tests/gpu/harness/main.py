@@ -7,10 +7,12 @@ file; a table of all parts is written beside it.
 from __future__ import annotations
 
 import argparse
+import math
 import shutil
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 from parts import MORE_PARTS, PARTS, WITHOUT_BUILD, Settings
@@ -32,6 +34,7 @@ def _arguments() -> argparse.Namespace:
     add("--out", type=Path, help="folder that the JSON and the Markdown file are copied to")
     add("--jobs", type=int, default=12, help="worker processes for operators and models")
     add("--samples", type=int, default=4, help="samples of each operator")
+    add("--total", type=float, help="seconds that all parts may take together")
     add("--limit", type=float, default=470, help="seconds that one part may take")
     add("--device", choices=["cuda", "cpu"], default="cuda", help="cpu: to test the harness")
     add("--python-path", type=Path, help="folder of the built package; default: BUILD/python")
@@ -78,6 +81,7 @@ def _is_done_command(part: str, results: Results) -> bool:
 
 
 def main() -> None:
+    begin = time.monotonic()
     arguments = _arguments()
     build = (ROOT / arguments.build).resolve()
     settings = Settings(
@@ -102,10 +106,14 @@ def main() -> None:
     if needs_build and not (settings.python_path / "gex").exists():
         chosen = ["build", *chosen]
     for part in chosen:
+        left = (arguments.total or math.inf) - (time.monotonic() - begin)
+        if left < 30:
+            print(f"{part}: left out, the time is over: continue with --resume", flush=True)
+            continue
         if arguments.resume and _is_done_command(part, results):
             print(f"{part}: done before; {summary_line(results, part)}", flush=True)
             continue
-        _run(part, settings, results)
+        _run(part, replace(settings, limit=min(settings.limit, left)), results)
         if part == "build" and results.failures("build"):
             break
     table = markdown(results, [part for part in _ALL if part in PARTS or results.of(part)])

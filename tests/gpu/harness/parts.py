@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,8 @@ from results import ROOT, Record, Results
 
 _HERE = Path(__file__).resolve().parent
 _FEATURES = "tests/gpu/python/features"
+# Run over a driver library that computes on the host, or on the GPU where there is one.
+_EMULATED = [f"tests/python/test_{name}.py" for name in ("fake_gpu", "fake_gpu_frozen")]
 _PYTHON = ["tests/gpu/python/test_torch_cuda.py", "tests/python/test_npugraph_ex_gpu.py"]
 
 
@@ -32,9 +34,10 @@ class Settings:
     resume: bool  # skip what already ran with these sources
     failed: bool  # only what failed last
     units: str  # a regular expression; "": all
+    variables: tuple[tuple[str, str], ...] = ()  # of the environment
 
     def environment(self) -> dict[str, str]:
-        found = dict(os.environ)
+        found = dict(os.environ) | dict(self.variables)
         file = self.build / "gpu" / "environment.json"
         if file.exists():
             found |= json.loads(file.read_text())
@@ -91,7 +94,8 @@ def conformance(settings: Settings, part: str, results: Results) -> None:
     """Each conformance case over each driver, and the tests of CUDA code."""
     seen = set()
     tail: list[str] = []
-    for line in _lines([str(settings.build / "gpu" / "test_gpu")], settings, part):
+    program = str(settings.build / "gpu" / "test_gpu")
+    for line in _lines([program, settings.units or "."], settings, part):
         tail = [*tail[-4:], line]
         match = re.match(r"(ok|FAILED|skipped) +(\S+) \((\d+) ms\)", line)
         if match:
@@ -103,7 +107,18 @@ def conformance(settings: Settings, part: str, results: Results) -> None:
             print(f"  {line}", flush=True)
     outcome = _outcome_of_exit(tail[-1])
     results.add(Record(part, "exit", outcome if seen else "error", tail[-1]))
-    results.forget(part, seen | {"exit"})
+    if not settings.units:
+        results.forget(part, seen | {"exit"})
+
+
+def control(settings: Settings, part: str, results: Results) -> None:
+    """If and while as conditional nodes of CUDA graphs."""
+    of_control = replace(
+        settings,
+        units=settings.units or r"cuda_graph/.*_(if|while)_|CudaControl",
+        variables=(*settings.variables, ("GEX_CUDA_CONTROL_NODES", "1")),
+    )
+    conformance(of_control, part, results)
 
 
 def kernels(settings: Settings, part: str, results: Results) -> None:
@@ -125,15 +140,26 @@ def kernels(settings: Settings, part: str, results: Results) -> None:
     results.forget(part, seen)
 
 
-def bench(settings: Settings, part: str, results: Results) -> None:
-    """Tokens per second of a decoder."""
-    start = time.monotonic()
-    line = ""
-    file = settings.build / "cuda_models.json"
-    for line in _lines(["python3", "bench/cuda_models.py", "--json", str(file)], settings, part):
-        print(f"  {line}", flush=True)
-    took = round(time.monotonic() - start, 1)
-    results.add(Record(part, "cuda_models", _outcome_of_exit(line), line, took))
+def _script(name: str, arguments: Callable[[Settings], list[str]]) -> Part:
+    """A script of bench/, which writes its figures into a JSON file in the build folder."""
+
+    def run(settings: Settings, part: str, results: Results) -> None:
+        start = time.monotonic()
+        line = ""
+        file = settings.build / f"{part}.json"
+        file.unlink(missing_ok=True)
+        command = ["python3", f"bench/{name}.py", *arguments(settings), "--json", str(file)]
+        for line in _lines(command, settings, part):
+            print(f"  {line}", flush=True)
+        took = round(time.monotonic() - start, 1)
+        rows = json.loads(file.read_text())["rows"] if file.exists() else []
+        figures = {
+            row.get("variant") or f"{row['job']}, {row['backend']}": row["tokens_per_s"]
+            for row in rows
+        }
+        results.add(Record(part, name, _outcome_of_exit(line), line, took, figures=figures))
+
+    return run
 
 
 def _selected(settings: Settings, part: str, units: list[str], results: Results) -> list[str]:
@@ -197,7 +223,7 @@ class Worked:
             settings.build / "gpu" / part,
             1 if self.alone else settings.jobs,
             self.unit_limit,
-            start + settings.limit - 30,
+            start + max(settings.limit - 30, settings.limit / 2),
         ).run(units, done)
         if count < len(units):
             print(f"  {len(units) - count} units are left: continue with --resume", flush=True)
@@ -212,8 +238,8 @@ def _opinfo(dtype: str) -> Worked:
     )
 
 
-def _zoo(way: str) -> Worked:
-    return Worked("zoo_models", lambda s: [way], lambda s: [s.device, way], unit_limit=120)
+def _zoo(mode: str) -> Worked:
+    return Worked("zoo_models", lambda s: [mode], lambda s: [s.device, mode], unit_limit=120)
 
 
 def _pytest(paths: list[str], unit_limit: float) -> Worked:
@@ -239,7 +265,76 @@ MORE_PARTS: dict[str, Part] = {
     "zoo-generate": _zoo("generate"),
     "zoo-static-cache": _zoo("static_cache"),
     "zoo-backward": _zoo("backward"),
-    "bench": bench,
+    "control": control,
+    "emulated": _pytest(_EMULATED, 120),
+    "bench": _script("cuda_models", lambda s: []),
+    "static": _script(
+        "cuda_models", lambda s: ["--backends", "npugraph_ex,static", "--jobs", "growing"]
+    ),
+    "decode": _script(
+        "cuda_decode", lambda s: ["--seconds", str(s.limit - 40), "--variants", s.units]
+    ),
 }
+
+
+@dataclass(frozen=True)
+class Check:
+    """Units of another part, with a time limit of their own."""
+
+    part: str
+    limit: float
+    units: str = ""
+
+
+# What a GPU should be asked first: all that is new since it was last asked, the most valuable
+# first. The records are those of the other parts.
+FIRST = (
+    Check("python", 100),
+    Check("control", 45),
+    Check("kernels", 100),
+    Check("features", 80, "test_frozen|test_captures.*(mlp|inside_a|wait)|test_host_memory"),
+    Check("emulated", 90),
+    Check("conformance", 60),
+    Check("decode", 160, "^graph|^SuperKernel$"),
+    Check("static", 100),
+    Check("zoo-dynamic", 80, "^(siglip_vision|led|umt5|bert|resnet|convnext)$"),
+    Check("opinfo-f16", 60, "grid_sample|fft_rfftn|fft_rfft2|^conv|^nn_functional_conv"),
+    Check("onnx", 60, "conv|gru|lstm|softmax|attention"),
+    Check("features", 120, "test_sanitizer"),
+)
+
+
+def first(settings: Settings, part: str, results: Results) -> None:
+    """The checks of FIRST within the limit of one part; continue with --resume."""
+    end = time.monotonic() + settings.limit
+    for check in FIRST:
+        name = f"{check.part} {check.units}".strip()
+        left = end - time.monotonic()
+        if settings.resume and results.is_done(part, name):
+            continue
+        if left < min(check.limit, 40):
+            print(f"  {name}: left out, {left:.0f} s are left: continue with --resume", flush=True)
+            continue
+        print(f"  {name}: at most {min(left, check.limit):.0f} s", flush=True)
+        start = time.monotonic()
+        chosen = replace(settings, units=check.units, limit=min(left, check.limit))
+        detail = ""
+        try:
+            _ANY[check.part](chosen, check.part, results)
+        except Exception as problem:  # the other checks are as much worth
+            detail = f"{type(problem).__name__}: {problem}"[:1000]
+        failed = [
+            record.unit
+            for record in results.failures(check.part)
+            if record.sources == results.sources
+        ]
+        outcome = "error" if detail else "wrong" if failed else "right"
+        took = round(time.monotonic() - start, 1)
+        results.add(Record(part, name, outcome, detail or ", ".join(failed)[:1000], took))
+        results.write()
+
+
+_ANY = PARTS | MORE_PARTS
+MORE_PARTS["first"] = first
 # Parts that do not need the build.
 WITHOUT_BUILD = ("build", "kernels")

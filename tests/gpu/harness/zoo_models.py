@@ -14,13 +14,13 @@ from zoo import harness
 from zoo.families import MODELS
 
 
-def units(way: str) -> list[str]:
-    return [name for name, model in MODELS.items() if way in harness.ways(model)]
+def units(mode: str) -> list[str]:
+    return [name for name, model in MODELS.items() if mode in harness.modes(model)]
 
 
 def make(arguments: list[str]) -> Callable[[str], dict[str, Any]]:
-    """Arguments: device, way."""
-    device, way = arguments
+    """Arguments: device, mode."""
+    device, mode = arguments
     warnings.simplefilter("ignore")
     transformers.logging.set_verbosity_error()
     logging.disable(logging.WARNING)
@@ -30,16 +30,16 @@ def make(arguments: list[str]) -> Callable[[str], dict[str, Any]]:
     torch.backends.cudnn.allow_tf32 = False
     if device == "cuda":
         torch.zeros(1, device="cuda")
-    return lambda unit: _answer(unit, way, device)
+    return lambda unit: _answer(unit, mode, device)
 
 
-def _answer(name: str, way: str, device: str) -> dict[str, Any]:
+def _answer(name: str, mode: str, device: str) -> dict[str, Any]:
     model = MODELS[name]
-    if reason := model.cannot.get(way):
+    if reason := model.cannot.get(mode):
         return {"outcome": "left out", "detail": f"PyTorch itself can't: {reason}"}
     if not hasattr(transformers, model.config):
         return {"outcome": "left out", "detail": f"transformers has no {model.config}"}
-    run = harness.ways(model)[way]
+    run = harness.modes(model)[mode]
     try:
         found = run(model, device=device)
     except Exception as problem:  # every failure is a finding about the model
@@ -57,7 +57,7 @@ def _text(problem: Exception) -> str:
     return " ".join(f"{type(problem).__name__}: {problem}".split())[:600]
 
 
-def _fails_without_gex(run: harness.Way, model: Any, device: str, problem: Exception) -> bool:
+def _fails_without_gex(run: harness.Mode, model: Any, device: str, problem: Exception) -> bool:
     """Whether PyTorch's own backend fails alike: what is traced is not what eager mode does."""
     try:
         run(model, backend="aot_eager", device=device)

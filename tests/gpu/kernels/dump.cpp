@@ -151,6 +151,54 @@ void dump_attention(KernelDump& dump) {
   }
 }
 
+// s: n, c, h, w, o, kernel
+void dump_convolution(KernelDump& dump, problems::Conv2dProblem p, const std::vector<int64_t>& s,
+                      const std::string& form) {
+  const int64_t pad = s[5] / 2, oh = (s[2] + 2 * pad - s[5]) / p.stride[0] + 1;
+  const int64_t ow = (s[3] + 2 * pad - s[5]) / p.stride[1] + 1;
+  p.pad = {pad, pad};
+  std::vector<int64_t> dims = {s[0], s[1], s[2], s[3], s[4], oh, ow, s[5], s[5]};
+  for (const std::vector<int64_t>& shape :
+       {std::vector<int64_t>{s[1], s[2], s[3]}, {s[1] / p.groups, s[5], s[5]}, {s[4], oh, ow}})
+    for (const int64_t stride :
+         {shape[0] * shape[1] * shape[2], shape[1] * shape[2], shape[2], int64_t{1}})
+      dims.push_back(stride);
+  const problems::Problem problem = form == "forward" ? problems::Problem(p)
+                                    : form == "weight_grad"
+                                        ? problems::Problem(problems::Conv2dWeightGradProblem{p})
+                                        : problems::Problem(problems::Conv2dInputGradProblem{p});
+  timed(dump,
+        str("conv ", form, " ", p.x, " ", s[0], "x", s[1], "x", s[2], "x", s[3], " to ", s[4], ", ",
+            s[5], "x", s[5], p.stride[0] == 1 ? "" : " stride 2", p.groups == 1 ? "" : " groups"),
+        problem, dims,
+        str("\"timed\": \"conv\", \"form\": \"", form, "\", \"dtype\": \"", p.x,
+            "\", \"stride\": ", p.stride[0], ", \"pad\": ", pad, ", \"groups\": ", p.groups));
+}
+
+void dump_convolutions(KernelDump& dump) {
+  for (const DType dtype : {DType::f16, DType::f32}) {
+    problems::Conv2dProblem p{dtype, dtype, dtype};
+    for (const int64_t n : {1, 32}) {
+      dump_convolution(dump, p, {n, 64, 56, 56, 64, 3}, "forward");
+      dump_convolution(dump, p, {n, 64, 56, 56, 256, 1}, "forward");
+      dump_convolution(dump, p, {n, 1024, 14, 14, 256, 1}, "forward");
+      dump_convolution(dump, p, {n, 256, 14, 14, 256, 3}, "forward");
+      dump_convolution(dump, p, {n, 512, 7, 7, 512, 3}, "forward");
+    }
+    dump_convolution(dump, p, {32, 256, 14, 14, 256, 3}, "weight_grad");
+    dump_convolution(dump, p, {32, 64, 56, 56, 64, 3}, "weight_grad");
+    dump_convolution(dump, p, {32, 256, 14, 14, 256, 3}, "input_grad");
+    p.stride = {2, 2};
+    dump_convolution(dump, p, {32, 3, 224, 224, 64, 7}, "forward");
+    dump_convolution(dump, p, {32, 128, 56, 56, 128, 3}, "forward");
+    dump_convolution(dump, p, {32, 128, 56, 56, 128, 3}, "input_grad");
+    p.stride = {1, 1};
+    p.groups = 96;
+    dump_convolution(dump, p, {32, 96, 56, 56, 96, 3}, "forward");
+    dump_convolution(dump, p, {32, 96, 56, 56, 96, 3}, "weight_grad");
+  }
+}
+
 void dump_loops(KernelDump& dump) {
   const auto loop = [&](const std::string& name, const std::string& text, std::vector<int64_t> dims,
                         const std::string& buffers, int64_t bytes) {
@@ -274,6 +322,7 @@ int main(int count, char** arguments) {
   gex::codegen::dump_checked(dump);
   gex::codegen::dump_products(dump);
   gex::codegen::dump_attention(dump);
+  gex::codegen::dump_convolutions(dump);
   gex::codegen::dump_loops(dump);
   dump.finish();
 }

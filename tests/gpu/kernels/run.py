@@ -9,6 +9,7 @@ import json
 import pathlib
 import subprocess
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -177,6 +178,43 @@ def time_attention(kernel: Kernel) -> str:
     )
 
 
+def time_conv(kernel: Kernel) -> str:
+    case = kernel.case
+    n, c, h, w, o, oh, ow, kh, kw = case["dims"][:9]
+    dtype, groups, stride, pad = DTYPES[case["dtype"]], case["groups"], case["stride"], case["pad"]
+    x, weight = random([n, c, h, w], dtype), random([o, c // groups, kh, kw], dtype)
+    grad = random([n, o, oh, ow], dtype)
+    out = torch.empty_like({"forward": grad, "weight_grad": weight, "input_grad": x}[case["form"]])
+    mask = [case["form"] == "input_grad", case["form"] == "weight_grad", False]
+
+    def eager(channels_last: bool) -> Callable[[], torch.Tensor]:
+        layout = torch.channels_last if channels_last else torch.contiguous_format
+        tensors = [t.contiguous(memory_format=layout) for t in (x, weight, grad)]
+        if case["form"] == "forward":
+            return lambda: torch.conv2d(tensors[0], tensors[1], None, stride, pad, 1, groups)
+        parameters = ([stride] * 2, [pad] * 2, [1, 1], False, [0, 0], groups, mask)
+        backward = torch.ops.aten.convolution_backward
+        return lambda: next(
+            t
+            for t in backward(tensors[2], tensors[0], tensors[1], None, *parameters)
+            if t is not None
+        )
+
+    buffers = {"forward": [x, weight], "weight_grad": [x, grad], "input_grad": [grad, weight]}
+    kernel.prepare([*buffers[case["form"]], out])
+    kernel.launch()
+    want = eager(False)().float()
+    error = float((out.float() - want).abs().max() / want.abs().max())
+    ours = seconds(kernel.launch)
+    nchw, nhwc = seconds(eager(False)), seconds(eager(True))
+    flops = 2 * n * o * oh * ow * (c // groups) * kh * kw
+    moved = (x.numel() + weight.numel() + grad.numel()) * x.element_size()
+    return (
+        f"{ours * 1e6:9.2f} us  {moved / ours / 1e9:7.0f} GB/s {flops / ours / 1e12:7.1f} TFLOP/s  "
+        f"cuDNN {nchw * 1e6:9.2f} us, channels last {nhwc * 1e6:9.2f} us  error {error:.1e}"
+    )
+
+
 def time_loop(kernel: Kernel) -> str:
     kernel.prepare([random([size], DTYPES[dtype]) for dtype, size in kernel.case["operands"]])
     ours = seconds(kernel.launch, 5)
@@ -184,10 +222,12 @@ def time_loop(kernel: Kernel) -> str:
 
 
 def time(modules: list[ctypes.c_void_p], cases: list[dict[str, Any]]) -> None:
-    timers = {"product": time_product, "attention": time_attention, "loop": time_loop}
+    timers = {
+        "product": time_product, "attention": time_attention, "conv": time_conv, "loop": time_loop
+    }  # fmt: skip
     for case in cases:
         if "timed" in case:
-            print(f"{case['name']:42} {timers[case['timed']](Kernel(modules, case))}", flush=True)
+            print(f"{case['name']:58} {timers[case['timed']](Kernel(modules, case))}", flush=True)
 
 
 def main() -> int:

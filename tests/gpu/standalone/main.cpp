@@ -1,9 +1,11 @@
 // Runs, without GoogleTest, the conformance suite over the CUDA drivers (and null and cpu beside
 // them) and every test whose suite's name begins with Cuda. Exit code 1 if anything failed or there
-// is no GPU. An argument selects the tests whose names contain it, without the conformance suite.
+// is no GPU. An argument is a regular expression: of the cases (driver/case) and tests (Suite.test)
+// those run in whose names it is found.
 
 #include <algorithm>
 #include <chrono>
+#include <regex>
 
 #include "../../runtime/harness.hpp"
 #include "runtime/device.hpp"
@@ -39,13 +41,14 @@ int main(int count_of_arguments, char** arguments) {
   using gex::runtime::available_drivers;
   using gex::runtime::open_device;
   Count total;
-  const std::string chosen = count_of_arguments > 1 ? arguments[1] : "";
+  const std::regex chosen(count_of_arguments > 1 ? arguments[1] : "");
+  const auto is_chosen = [&](const std::string& name) { return std::regex_search(name, chosen); };
   const std::vector<std::string> drivers = available_drivers();
   for (const std::string& driver : drivers) {
-    if (!chosen.empty()) break;
     Count count;
     for (const auto& one : gex::runtime::testing::conformance_cases())
-      run(driver + "/" + one.name, [&] { one.body(driver); }, count);
+      if (is_chosen(driver + "/" + one.name))
+        run(driver + "/" + one.name, [&] { one.body(driver); }, count);
     std::cout << "conformance over " << driver << ": " << count.passed << " passed, "
               << count.failed << " failed" << std::endl;
     total.passed += count.passed;
@@ -53,8 +56,7 @@ int main(int count_of_arguments, char** arguments) {
     total.skipped += count.skipped;
   }
   for (const auto& test : ::testing::registered())
-    if (test.suite.rfind("Cuda", 0) == 0 &&
-        (test.suite + "." + test.name).find(chosen) != std::string::npos)
+    if (test.suite.rfind("Cuda", 0) == 0 && is_chosen(test.suite + "." + test.name))
       run(test.suite + "." + test.name, test.body, total);
   const bool gpu = std::count(drivers.begin(), drivers.end(), "cuda_graph") == 1;
   if (!gpu) {

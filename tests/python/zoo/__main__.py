@@ -13,13 +13,13 @@ import transformers
 from zoo import harness, page, records
 from zoo.families import FAMILIES, MODELS
 
-_HEAD = "| model | way | graphs | native | largest error | first call s | calls |"
+_HEAD = "| model | mode | graphs | native | largest error | first call s | calls |"
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", help="models or families; all if none is given")
-    parser.add_argument("--ways", default=",".join(harness.WAYS))
+    parser.add_argument("--modes", default=",".join(harness.MODES))
     parser.add_argument(
         "--resume", action="store_true", help="leave out what passed with this very build"
     )
@@ -29,12 +29,12 @@ def _arguments() -> argparse.Namespace:
 
 def _line(record: records.Record) -> str:
     if not record.passed:
-        return f"| {record.model} | {record.way} | FAILED: {record.failure}"
+        return f"| {record.model} | {record.mode} | FAILED: {record.failure}"
     calls = ", ".join(f"{op} x{n}" for op, n in Counter(record.calls).most_common())
     extra = f", {record.tokens} distinct tokens" if record.tokens else ""
     extra += f", {record.recompiled} graphs again" if record.recompiled else ""
     return (
-        f"| {record.model} | {record.way}{extra} | {record.graphs} | {record.native_share:.1%} "
+        f"| {record.model} | {record.mode}{extra} | {record.graphs} | {record.native_share:.1%} "
         f"| {record.error:.1e} | {record.seconds:.1f} | {calls} |"
     )
 
@@ -42,7 +42,7 @@ def _line(record: records.Record) -> str:
 def main() -> None:
     arguments = _arguments()
     names = [n for name in arguments.names for n in FAMILIES.get(name, {name: None})] or MODELS
-    wanted = arguments.ways.split(",")
+    wanted = arguments.modes.split(",")
     warnings.simplefilter("ignore")
     transformers.logging.set_verbosity_error()
     logging.disable(logging.WARNING)
@@ -51,15 +51,15 @@ def main() -> None:
     found = []
     for name in names:
         model = MODELS[name]
-        for way in (way for way in harness.WAYS if way in wanted):
-            if reason := model.cannot.get(way):
-                print(f"| {name} | {way} | left out, PyTorch itself can't: {reason}")
-            elif way in harness.ways(model):
-                record = records.passed_before(name, model, way) if arguments.resume else None
+        for mode in (mode for mode in harness.MODES if mode in wanted):
+            if reason := model.cannot.get(mode):
+                print(f"| {name} | {mode} | left out, PyTorch itself can't: {reason}")
+            elif mode in harness.modes(model):
+                record = records.passed_before(name, model, mode) if arguments.resume else None
                 if record is not None:
-                    print(f"| {name} | {way} | left out: passed with this build at {record.when}")
+                    print(f"| {name} | {mode} | left out: passed with this build at {record.when}")
                     continue
-                found.append(records.run(name, model, way))
+                found.append(records.run(name, model, mode))
                 print(_line(found[-1]), flush=True)
     failures = [record for record in found if not record.passed]
     print(
@@ -73,7 +73,7 @@ def main() -> None:
     if arguments.page:
         page.write()
     if failures:
-        raise SystemExit("\n".join(f"{r.model} {r.way}: {r.failure}" for r in failures))
+        raise SystemExit("\n".join(f"{r.model} {r.mode}: {r.failure}" for r in failures))
 
 
 if __name__ == "__main__":

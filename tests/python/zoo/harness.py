@@ -18,7 +18,7 @@ import gex
 from zoo.model import Model
 
 NEW_TOKENS = 10
-WAYS = ("static", "dynamic", "generate", "static_cache", "backward")
+MODES = ("static", "dynamic", "generate", "static_cache", "backward")
 
 
 class Difference(AssertionError):
@@ -242,12 +242,12 @@ def generate(
     return finding
 
 
-Way = Callable[..., Finding]  # of a model; backend="gex" and device="cpu" can be others
+Mode = Callable[..., Finding]  # of a model; backend="gex" and device="cpu" can be others
 
 
-def ways(model: Model) -> dict[str, Way]:
+def modes(model: Model) -> dict[str, Mode]:
     """How this model is run."""
-    found: dict[str, Way] = {
+    found: dict[str, Mode] = {
         "static": functools.partial(forward, dynamic=False),
         "dynamic": functools.partial(forward, dynamic=True),
     }

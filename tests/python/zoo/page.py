@@ -10,7 +10,7 @@ from zoo.model import Model
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "zoo.md"
 _BEGIN, _END = "<!-- table -->", "<!-- end of table -->"
-_WAYS = harness.WAYS
+_MODES = harness.MODES
 
 
 def write() -> None:
@@ -21,35 +21,35 @@ def write() -> None:
 
 
 def _cells(table: str) -> dict[tuple[str, str], str]:
-    """The cells of a table as it stands, by model and way."""
+    """The cells of a table as it stands, by model and mode."""
     cells = {}
     for line in table.splitlines():
         name, *row = [cell.strip() for cell in line.strip("|").split("|")]
-        if len(row) == len(_WAYS) + 1:
-            cells |= {(name, way): cell for way, cell in zip(_WAYS, row[1:])}
+        if len(row) == len(_MODES) + 1:
+            cells |= {(name, mode): cell for mode, cell in zip(_MODES, row[1:])}
     return cells
 
 
 def _table(old: dict[tuple[str, str], str]) -> str:
     found = records.latest()
-    heads = ["model", "family", *_WAYS]
+    heads = ["model", "family", *_MODES]
     lines = [_line(heads), "|" + "---|" * len(heads)]
     cells: dict[tuple[str, str], str] = {}
     for family, models in FAMILIES.items():
         for name, model in models.items():
-            for way in _WAYS:
-                kept = old.get((name, way), "")
-                cells[name, way] = _cell(model, way, found.get((name, way)), kept)
-            lines.append(_line([name, family, *(cells[name, way] for way in _WAYS)]))
-    counts = [str(sum(cells[k].startswith("ok") for k in cells if k[1] == way)) for way in _WAYS]
+            for mode in _MODES:
+                kept = old.get((name, mode), "")
+                cells[name, mode] = _cell(model, mode, found.get((name, mode)), kept)
+            lines.append(_line([name, family, *(cells[name, mode] for mode in _MODES)]))
+    counts = [str(sum(cells[k].startswith("ok") for k in cells if k[1] == mode)) for mode in _MODES]
     lines.append(_line(["**ok**", "", *counts]))
     return "\n".join(lines) + "\n"
 
 
-def _cell(model: Model, way: str, record: records.Record | None, kept: str) -> str:
-    if way in model.cannot:
-        return f"no: {model.cannot[way]}"
-    if way not in harness.ways(model):
+def _cell(model: Model, mode: str, record: records.Record | None, kept: str) -> str:
+    if mode in model.cannot:
+        return f"no: {model.cannot[mode]}"
+    if mode not in harness.modes(model):
         return "-"
     if record is None:
         return kept if kept.startswith("ok") else "not run"

@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -29,7 +29,7 @@ FILE = Path(os.environ.get("GEX_ZOO_RECORD", _ROOT / "build" / "zoo.jsonl"))
 @dataclass(frozen=True)
 class Record:
     model: str
-    way: str
+    mode: str
     key: str  # of what was run: engine, libraries, model
     when: str
     failure: str = ""  # empty: passed
@@ -47,16 +47,16 @@ class Record:
         return not self.failure
 
 
-def run(name: str, model: Model, way: str) -> Record:
+def run(name: str, model: Model, mode: str) -> Record:
     """Runs and records; what goes wrong is in the record."""
     now = datetime.now(timezone.utc).isoformat(timespec="seconds")
     try:
-        found = harness.ways(model)[way](model)
+        found = harness.modes(model)[mode](model)
         if not found.graphs:
             raise harness.Difference("gex was given nothing to compile")
         record = Record(
             name,
-            way,
+            mode,
             _key(model),
             now,
             graphs=found.graphs,
@@ -69,7 +69,7 @@ def run(name: str, model: Model, way: str) -> Record:
             reasons=found.reasons,
         )
     except Exception as problem:  # any failure is a finding about the model
-        record = Record(name, way, _key(model), now, failure=failure_text(problem))
+        record = Record(name, mode, _key(model), now, failure=failure_text(problem))
     FILE.parent.mkdir(parents=True, exist_ok=True)
     with FILE.open("a") as file:
         file.write(json.dumps(asdict(record)) + "\n")
@@ -80,19 +80,22 @@ def failure_text(problem: Exception) -> str:
     return " ".join(f"{type(problem).__name__}: {problem}".split())[:500]
 
 
-def passed_before(name: str, model: Model, way: str) -> Record | None:
+def passed_before(name: str, model: Model, mode: str) -> Record | None:
     """The record of this run if it passed with this engine, these libraries, this model."""
-    record = latest().get((name, way))
+    record = latest().get((name, mode))
     same = record is not None and record.passed and record.key == _key(model)
     return record if same else None
 
 
 def latest() -> dict[tuple[str, str], Record]:
-    """The last record of each run, by model and way."""
+    """The last record of each run, by model and mode."""
     if not FILE.exists():
         return {}
-    records = [Record(**json.loads(line)) for line in FILE.read_text().splitlines()]
-    return {(r.model, r.way): r for r in records}
+    known = {f.name for f in fields(Record)}
+    lines = [json.loads(line) for line in FILE.read_text().splitlines()]
+    # Records of another version are those of another build, which don't count.
+    records = [Record(**line) for line in lines if set(line) <= known]
+    return {(r.model, r.mode): r for r in records}
 
 
 def _key(model: Model) -> str:

@@ -1,19 +1,20 @@
 // A CUDA driver, NVRTC and cuBLAS that run on the host, with the entry points that gex opens:
 // enough to put the CUDA drivers through the conformance suite where there is no GPU. Device memory
-// is host memory (filled with garbage; with GEX_FAKE_CUDA_PROTECT=1 it can't be touched but by what
+// is host memory (device_memory.hpp; with GEX_FAKE_CUDA_PROTECT=1 it can't be touched but by what
 // the driver runs, so that host code that follows a device pointer ends with a signal), a "cubin"
 // is a shared library that the host's compiler made, kernels run block by block on one
-// thread, captured streams collect functions. With GEX_FAKE_CUDA_LAZY=1 nothing runs before
-// somebody waits, and then streams made later run first as far as events allow: steps that lack one
-// go wrong. Libraries of kernels stay in GEX_FAKE_CUDA_FOLDER, if it is set, for later processes;
-// GEX_FAKE_CUDA_SOURCES is a folder for the CUDA text of what is compiled; with GEX_FAKE_NO_NVRTC=1
-// nothing can be compiled. With GEX_FAKE_CUDA_IDLE=1 nothing is compiled, launched or copied, so
-// that what is left of a call is the host's own time.
+// thread, captured streams collect functions. What a real driver would refuse fails (rules.hpp);
+// an access that is not aligned ends the process with the line of the text. With
+// GEX_FAKE_CUDA_LAZY=1 nothing runs before somebody waits, and then streams made later run first as
+// far as events allow: steps that lack one go wrong. Libraries of kernels stay in
+// GEX_FAKE_CUDA_FOLDER, if it is set, for later processes; GEX_FAKE_CUDA_SOURCES is a folder for
+// the CUDA text of what is compiled; with GEX_FAKE_NO_NVRTC=1 nothing can be compiled. With
+// GEX_FAKE_CUDA_IDLE=1 nothing is compiled, launched or copied, so that what is left of a call is
+// the host's own time.
 
 #include <dlfcn.h>
 #include <elf.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -26,21 +27,31 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <regex>
 #include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "../../codegen/cuda_emulation_text.hpp"
+#include "device_memory.hpp"
+#include "kernel_sources.hpp"
+#include "rules.hpp"
 
 namespace {
+
+using fake_cuda::CaptureRules;
+using fake_cuda::DeviceAccess;
+using fake_cuda::DeviceMemory;
+using fake_cuda::host_text;
+using fake_cuda::kEmulation;
+using fake_cuda::LiveObjects;
 
 using Work = std::function<void()>;
 using DevicePtr = unsigned long long;
 
 struct Capture;
 struct Event {
+  bool is_timed = false;
   std::chrono::steady_clock::time_point time;  // when it was recorded: work is done when issued
   long recorded = 0, reached = 0;              // how often
   Capture* capture = nullptr;                  // where it was recorded last
@@ -55,11 +66,30 @@ struct Item {
 struct Stream {
   Capture* capture = nullptr;  // that the stream takes part in
   std::vector<Item> pending;   // GEX_FAKE_CUDA_LAZY
+  // A conditional node that was added behind the last work of the stream, which does not know it
+  // yet; and whether such a node is the last work.
+  const void* added = nullptr;
+  bool is_after_node = false;
+  Stream* self = nullptr;  // what stands for its last work
+  bool is_after_kernel = false;
 };
 using Items = std::vector<std::pair<Stream*, Item>>;  // in the order of the calls
+// What a conditional node depends on.
+struct Condition {
+  unsigned value = 0, initial = 0;
+  bool used = false;  // by a node
+};
+struct Kernel;
+struct Graph {
+  Items items;
+  std::vector<std::pair<const Kernel*, int>> launches;  // with the dynamic shared memory of each
+  std::vector<std::shared_ptr<Condition>> conditions;
+};
 struct Capture {
   Stream* origin = nullptr;
   Items items;
+  Graph* graph = nullptr;
+  bool is_body = false;  // of a conditional node
 };
 using KernelFunction = void (*)(const long long*, unsigned long long, int);
 struct Kernel {
@@ -69,14 +99,13 @@ struct Kernel {
   // Of generated kernels, whose threads run one by one; else null.
   void (*run)(KernelFunction, const long long* words, unsigned blocks, unsigned threads,
               long long shared, unsigned cluster);
-  unsigned cluster;
+  unsigned cluster;            // 0: of a persistent kernel, whose blocks wait for each other
+  int threads, static_shared;  // at most; in bytes
+  int most_shared = fake_cuda::kDefaultShared;
 };
 struct Module {
   void* library;
   std::vector<std::unique_ptr<Kernel>> kernels;
-};
-struct Graph {
-  Items items;
 };
 struct Program {
   std::string source, log, image;
@@ -97,56 +126,6 @@ int fault() {
   static const int faulting = faulting_launch();
   return faulting > 0 && launches_so_far >= faulting ? 700 : 0;
 }
-// Device memory where host code must not touch it.
-class ProtectedMemory {
- public:
-  static ProtectedMemory* get() {
-    static ProtectedMemory* const memory =
-        getenv("GEX_FAKE_CUDA_PROTECT") != nullptr ? new ProtectedMemory : nullptr;
-    return memory;
-  }
-  void* allocate(std::size_t bytes) {
-    const std::lock_guard lock(mutex_);
-    const std::size_t pages = (bytes + kPage - 1) / kPage * kPage;
-    void* memory =
-        mmap(nullptr, pages, users_ > 0 ? kOpen : PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED) return nullptr;
-    sizes_[memory] = pages;
-    return memory;
-  }
-  void release(void* memory) {
-    const std::lock_guard lock(mutex_);
-    munmap(memory, sizes_.at(memory));
-    sizes_.erase(memory);
-  }
-  void open() { change(1, kOpen); }
-  void close() { change(-1, PROT_NONE); }
-
- private:
-  static constexpr int kOpen = PROT_READ | PROT_WRITE;
-  static constexpr std::size_t kPage = 4096;
-  void change(int users, int protection) {
-    const std::lock_guard lock(mutex_);
-    const bool matters = users > 0 ? users_ == 0 : users_ == 1;
-    users_ += users;
-    if (!matters) return;
-    for (const auto& [memory, size] : sizes_) mprotect(memory, size, protection);
-  }
-  std::mutex mutex_;
-  std::map<void*, std::size_t> sizes_;
-  int users_ = 0;
-};
-
-// While the driver itself works.
-struct DeviceAccess {
-  DeviceAccess() {
-    if (ProtectedMemory* memory = ProtectedMemory::get()) memory->open();
-  }
-  ~DeviceAccess() {
-    if (ProtectedMemory* memory = ProtectedMemory::get()) memory->close();
-  }
-};
-
 bool is_lazy() {
   static const bool lazy = getenv("GEX_FAKE_CUDA_LAZY") != nullptr;
   return lazy;
@@ -216,8 +195,19 @@ void run_items(const Items& items) {
   run_lazily(std::move(streams));
 }
 
+// Conditions have their initial values at each launch.
+void run_graph(const Graph& graph) {
+  for (const auto& condition : graph.conditions) condition->value = condition->initial;
+  run_items(graph.items);
+}
+
 void add(Stream* stream, Item item) {
   stream = real(stream);
+  if (stream->added != nullptr) {
+    std::fprintf(stderr, "work that does not wait for the conditional node before it\n");
+    abort();
+  }
+  stream->is_after_node = false;
   if (stream->capture != nullptr)
     stream->capture->items.emplace_back(stream, std::move(item));
   else
@@ -228,6 +218,8 @@ void add(Stream* stream, Item item) {
 struct Counts {
   std::atomic<long> calls{0}, bytes{0};
 } counts;
+
+constexpr int kMultiprocessors = 4;
 
 bool is_captured(const Stream* stream) { return stream != nullptr && stream->capture != nullptr; }
 
@@ -242,27 +234,6 @@ void submit(Stream* stream, F work) {
     work();
   }
 }
-
-// What CUDA gives a kernel. One thread is a whole block: every loop over threads steps by one.
-const char* const kEmulation = R"(
-#define GEX_EMULATED
-#include <math.h>
-struct GexDim3 { unsigned x; };
-static thread_local GexDim3 threadIdx = {0}, blockIdx, blockDim = {1}, gridDim;
-static thread_local unsigned char gex_locals[1 << 16] __attribute__((aligned(64)));
-#define __global__
-#define __device__
-#define __forceinline__ inline
-#define __launch_bounds__(n)
-#define __shared__ static thread_local
-#define __syncthreads()
-#define GEX_DECLARE_LOCALS
-template <class T> void atomicAdd(T* p, T v) { *p += v; }
-namespace gex { float f16_to_f32(unsigned short); unsigned short f32_to_f16(float); }
-static inline float of_f16(unsigned short h) { return gex::f16_to_f32(h); }
-static inline unsigned short to_f16(float f) { return gex::f32_to_f16(f); }
-extern "C" void gex_set_grid(unsigned block, unsigned grid) { blockIdx.x = block; gridDim.x = grid; }
-)";
 
 std::string work_folder() {
   static const std::string folder = [] {
@@ -297,31 +268,6 @@ std::string name_of(const std::string& text) {
   return name.str();
 }
 
-// The kernels with what CUDA provides to them, and a description of each.
-std::string host_text(const std::string& source) {
-  // Generated kernels begin with the prelude, and need threads that meet at barriers.
-  const bool generated = source.find("GEX_FN") != std::string::npos;
-  std::ostringstream text;
-  text << (generated ? gex::codegen::kEmulation : kEmulation) << source;
-  static const std::regex kernels(R"(__global__ void((?: __\w+__\([^)]*\))*) (\w+)\(([^)]*)\))");
-  static const std::regex clusters(R"(__cluster_dims__\((\d+))");
-  std::sregex_iterator found(source.begin(), source.end(), kernels), end;
-  for (; found != end; ++found) {
-    const std::string attributes = (*found)[1], name = (*found)[2], parameters = (*found)[3];
-    std::smatch cluster;
-    const bool clustered = std::regex_search(attributes, cluster, clusters);
-    const auto count = 1 + std::count(parameters.begin(), parameters.end(), ',');
-    text << "\nextern \"C\" { int " << name << "_parameters = " << count << "; int " << name
-         << "_cluster = "
-         << (clustered                    ? cluster[1].str()
-             : name == "gex_super_kernel" ? "0"
-                                          : "1")
-         << "; }\n";
-  }
-  if (generated) text << gex::codegen::kEmulatedRun;
-  return text.str();
-}
-
 }  // namespace
 
 extern "C" {
@@ -335,8 +281,11 @@ int cuInit(unsigned) { return 0; }
 int cuDeviceGetCount(int* count) { return *count = 1, 0; }
 int cuDeviceGet(int* device, int) { return *device = 0, 0; }
 int cuDeviceGetAttribute(int* value, int attribute, int) {
-  static const std::map<int, int> known = {
-      {13, 1'000'000}, {16, 4}, {38, 1 << 20}, {75, 9}, {76, 0}};  // the clock in kHz, ...
+  static const std::map<int, int> known = {{13, 1'000'000},
+                                           {16, kMultiprocessors},
+                                           {38, 1 << 20},
+                                           {75, 9},
+                                           {76, 0}};  // the clock in kHz, ...
   const auto found = known.find(attribute);
   return *value = found == known.end() ? 0 : found->second, 0;
 }
@@ -346,31 +295,34 @@ int cuDeviceGetName(char* name, int bytes, int) {
 int cuDevicePrimaryCtxRetain(void** context, int) { return *context = context, 0; }
 int cuDevicePrimaryCtxRelease_v2(int) { return 0; }
 int cuCtxSetCurrent(void*) { return ++counts.calls, 0; }
+int cuCtxSynchronize() {
+  if (const int error = CaptureRules::get().check_unsafe_call()) return error;
+  return drain(), fault();
+}
 int cuGetErrorString(int, const char** text) { return *text = "an error of the fake driver", 0; }
 
 int cuMemAlloc_v2(DevicePtr* pointer, std::size_t bytes) {
-  ProtectedMemory* guarded = ProtectedMemory::get();
-  void* memory = guarded ? guarded->allocate(bytes) : aligned_alloc(256, (bytes + 255) / 256 * 256);
-  if (memory == nullptr) return 2;
-  const DeviceAccess access;
-  std::memset(memory, 0xcd, bytes);
+  if (const int error = CaptureRules::get().check_unsafe_call()) return error;
+  void* const memory = DeviceMemory::get().allocate(bytes);
   *pointer = reinterpret_cast<DevicePtr>(memory);
-  return 0;
+  return memory == nullptr ? 2 : 0;
 }
 int cuMemFree_v2(DevicePtr pointer) {
+  if (const int error = CaptureRules::get().check_unsafe_call()) return error;
   drain();
-  void* memory = reinterpret_cast<void*>(pointer);
-  if (ProtectedMemory* guarded = ProtectedMemory::get())
-    guarded->release(memory);
-  else
-    free(memory);
+  if (pointer != 0) DeviceMemory::get().release(reinterpret_cast<void*>(pointer));
   return 0;
 }
 int cuMemHostAlloc(void** pointer, std::size_t bytes, unsigned) {
+  if (const int error = CaptureRules::get().check_unsafe_call()) return error;
   return *pointer = malloc(bytes), 0;
 }
-int cuMemFreeHost(void* pointer) { return drain(), free(pointer), 0; }
+int cuMemFreeHost(void* pointer) {
+  if (const int error = CaptureRules::get().check_unsafe_call()) return error;
+  return drain(), free(pointer), 0;
+}
 int cuMemcpyHtoD_v2(DevicePtr to, const void* from, std::size_t bytes) {
+  if (const int error = CaptureRules::get().check_unsafe_call()) return error;
   const DeviceAccess access;
   return std::memcpy(reinterpret_cast<void*>(to), from, bytes), 0;
 }
@@ -378,6 +330,7 @@ int cuMemcpyHtoDAsync_v2(DevicePtr to, const void* from, std::size_t bytes, Stre
   ++counts.calls;
   counts.bytes += static_cast<long>(bytes);
   if (is_captured(stream)) return 900;
+  if (stream != nullptr) stream->is_after_kernel = false;
   submit(stream, [=] { std::memcpy(reinterpret_cast<void*>(to), from, bytes); });
   return 0;
 }
@@ -394,25 +347,36 @@ int cuMemcpyDtoDAsync_v2(DevicePtr to, DevicePtr from, std::size_t bytes, Stream
 }
 
 int cuStreamCreate(Stream** stream, unsigned) {
-  *stream = new Stream;
+  *stream = LiveObjects::get().add(new Stream);
   if (is_lazy()) real(nullptr), all_streams.push_back(*stream);
   return 0;
 }
 int cuStreamDestroy_v2(Stream* stream) {
+  LiveObjects::get().remove(stream);
   drain();
   std::erase(all_streams, stream);
   return delete stream, 0;
 }
 int cuStreamSynchronize(Stream* stream) {
   ++counts.calls;
+  if (stream != nullptr) LiveObjects::get().check(stream);
   if (fault() != 0) return fault();
   if (is_captured(stream)) return 900;
+  if (const int error = CaptureRules::get().check_unsafe_call()) return error;
   return drain(), fault();
 }
-int cuEventCreate(Event** event, unsigned) { return *event = new Event, 0; }
-int cuEventDestroy_v2(Event* event) { return drain(), delete event, 0; }
+int cuEventCreate(Event** event, unsigned flags) {
+  *event = LiveObjects::get().add(new Event);
+  return (*event)->is_timed = flags == 0, 0;
+}
+int cuEventDestroy_v2(Event* event) {
+  LiveObjects::get().remove(event);
+  return drain(), delete event, 0;
+}
 int cuEventRecord(Event* event, Stream* stream) {
   ++counts.calls;
+  LiveObjects::get().check(event);
+  if (stream != nullptr) LiveObjects::get().check(stream);
   const long ticket = ++event->recorded;
   event->time = std::chrono::steady_clock::now();
   event->capture = is_captured(stream) ? stream->capture : nullptr;
@@ -425,16 +389,32 @@ int cuEventRecord(Event* event, Stream* stream) {
 // With the flag 1 and in a capture: a node of the graph, which no other stream may wait for.
 int cuEventRecordWithFlags(Event* event, Stream* stream, unsigned flags) {
   if (flags == 0) return cuEventRecord(event, stream);
-  if (flags != 1 || !is_captured(stream)) return 1;
+  LiveObjects::get().check(event);
+  if (flags != 1 || !is_captured(stream) || stream->capture->is_body) return 1;
+  ++event->recorded;
+  event->reached = event->recorded;
   add(stream, {[=] { event->time = std::chrono::steady_clock::now(); }});
   return 0;
 }
 int cuEventElapsedTime(float* milliseconds, const Event* from, const Event* to) {
+  for (const Event* event : {from, to}) {
+    LiveObjects::get().check(event);
+    if (!event->is_timed || event->recorded == 0) return 400;
+    if (event->reached < event->recorded) return 600;
+  }
   return *milliseconds = std::chrono::duration<float, std::milli>(to->time - from->time).count(), 0;
 }
-int cuEventSynchronize(Event* event) { return event->capture != nullptr ? 900 : (drain(), 0); }
+int cuEventSynchronize(Event* event) {
+  LiveObjects::get().check(event);
+  if (event->capture != nullptr) return 907;
+  if (const int error = CaptureRules::get().check_unsafe_call()) return error;
+  return drain(), 0;
+}
 int cuEventQuery(Event* event) {
   ++counts.calls;
+  LiveObjects::get().check(event);
+  if (event->capture != nullptr) return 907;
+  if (const int error = CaptureRules::get().check_unsafe_call()) return error;
   return event->reached < event->recorded ? 600 : 0;
 }
 // Waiting for an event of a capture is how a stream becomes part of it.
@@ -442,6 +422,7 @@ static std::atomic<int> waits{0};
 int gex_fake_waits() { return waits; }
 int cuStreamWaitEvent(Stream* stream, Event* event, unsigned) {
   ++waits;
+  LiveObjects::get().check(event);
   if (event->capture != nullptr) {
     if (is_captured(stream) && stream->capture != event->capture) return 905;
     stream->capture = event->capture;
@@ -453,6 +434,7 @@ int cuStreamWaitEvent(Stream* stream, Event* event, unsigned) {
 }
 
 int cuModuleLoadData(Module** module, const void* image) {
+  if (const int error = CaptureRules::get().check_unsafe_call()) return error;
   if (is_idle()) return *module = new Module{nullptr, {}}, 0;
   // The table of sections is the last part of the file.
   const auto& header = *static_cast<const Elf64_Ehdr*>(image);
@@ -482,20 +464,43 @@ int cuModuleGetFunction(Kernel** kernel, Module* module, const char* name) {
   };
   const int* count = number("_parameters");
   if (function == nullptr || count == nullptr) return 500;
-  const int* cluster = number("_cluster");
+  const int *cluster = number("_cluster"), *threads = number("_threads");
+  const auto shared = reinterpret_cast<int (*)()>(dlsym(module->library, "gex_static_shared"));
   module->kernels.push_back(std::make_unique<Kernel>(
       Kernel{reinterpret_cast<KernelFunction>(function),
              reinterpret_cast<void (*)(unsigned, unsigned)>(dlsym(module->library, "gex_set_grid")),
              *count, reinterpret_cast<decltype(Kernel::run)>(dlsym(module->library, "run_kernel")),
-             cluster == nullptr ? 1u : static_cast<unsigned>(*cluster)}));
+             cluster == nullptr ? 1u : static_cast<unsigned>(*cluster), *threads,
+             shared == nullptr ? 0 : shared()}));
   *kernel = module->kernels.back().get();
   return 0;
 }
-int cuFuncSetAttribute(Kernel*, int, int) { return 0; }
+int cuFuncSetAttribute(Kernel* kernel, int attribute, int value) {
+  if (attribute != 8 || value < 0 || value + kernel->static_shared > fake_cuda::kMostShared)
+    return 1;
+  return kernel->most_shared = value, 0;
+}
+}
+namespace {
+// As the real driver: more than 48 KB of shared memory must have been asked for.
+bool has_room(const Kernel& kernel, int shared) {
+  return shared <= std::max(kernel.most_shared, fake_cuda::kDefaultShared - kernel.static_shared);
+}
+}  // namespace
+extern "C" {
 
 int cuLaunchKernel(Kernel* kernel, unsigned grid, unsigned, unsigned, unsigned block, unsigned,
                    unsigned, unsigned shared, Stream* stream, void** arguments, void**) {
   if (grid == 0 || block == 0) return 1;  // as the real one: an invalid value
+  if (stream != nullptr) stream->is_after_kernel = true;
+  if (stream != nullptr) LiveObjects::get().check(stream);
+  if (!is_idle()) {
+    if (block > static_cast<unsigned>(kernel->threads)) return 701;
+    if (!has_room(*kernel, static_cast<int>(shared))) return 1;
+    if (kernel->cluster > 1 && grid % kernel->cluster != 0) return 1;
+    if (is_captured(stream))
+      stream->capture->graph->launches.emplace_back(kernel, static_cast<int>(shared));
+  }
   const auto* words = *static_cast<const long long* const*>(arguments[0]);
   const bool three = kernel->parameters == 3;
   const unsigned long long second = three ? *static_cast<unsigned long long*>(arguments[1]) : 0;
@@ -522,22 +527,39 @@ int cuStreamIsCapturing(Stream* stream, int* status) {
   return *status = is_captured(stream) ? 1 : 0, 0;
 }
 int cuThreadExchangeStreamCaptureMode(int* mode) {
-  static thread_local int present = 0;  // global, as the real one's
-  return std::swap(*mode, present), 0;
+  return std::swap(*mode, CaptureRules::mode_of_thread()), 0;
 }
+struct LaunchAttribute {
+  int id, unused;
+  char value[64];
+};
 struct LaunchConfig {
   unsigned grid[3], block[3], shared_bytes;
   Stream* stream;
+  const LaunchAttribute* attributes;
+  unsigned num_attributes;
 };
 int cuLaunchKernelEx(const LaunchConfig* config, Kernel* kernel, void** arguments, void** extra) {
   ++counts.calls;
+  // A kernel can begin early after a kernel alone.
+  const bool begins_early = config->num_attributes > 0 && config->attributes->id == 6;
+  if (begins_early && (config->stream == nullptr || !config->stream->is_after_kernel)) return 1;
+  if (begins_early && is_captured(config->stream) &&
+      (config->stream->is_after_node || config->stream->capture->is_body))
+    return 1;
+  const bool cooperates = config->num_attributes > 0 && config->attributes->id == 2;
+  if (!is_idle() && kernel->cluster == 0 && !cooperates) return 1;
+  if (cooperates && config->grid[0] > kMultiprocessors) return 720;
   return cuLaunchKernel(kernel, config->grid[0], 1, 1, config->block[0], 1, 1, config->shared_bytes,
                         config->stream, arguments, extra);
 }
 
-int cuStreamBeginCapture_v2(Stream* stream, int) {
+int cuStreamBeginCapture_v2(Stream* stream, int mode) {
+  LiveObjects::get().check(stream);
   if (is_captured(stream)) return 900;
-  stream->capture = new Capture{stream, {}};
+  stream->capture = new Capture{stream, {}, new Graph, false};
+  CaptureRules::get().begin(stream->capture, mode);
+  stream->is_after_node = stream->is_after_kernel = false;
   return 0;
 }
 // Fails if a stream that joined the capture has work that its first stream does not wait for.
@@ -559,24 +581,110 @@ int cuStreamEndCapture(Stream* stream, Graph** graph) {
     joined = joined && (at == stream || is_joined(*item));
   }
   stream->capture = nullptr;
-  *graph = joined ? new Graph{std::move(capture->items)} : nullptr;
+  const bool valid = CaptureRules::get().end(capture);
+  capture->graph->items = std::move(capture->items);
+  const bool good = joined && valid;
+  *graph = good ? capture->graph : nullptr;
+  if (!good && !capture->is_body) delete capture->graph;
   delete capture;
-  return joined ? 0 : 904;
+  return good ? 0 : valid ? 904 : 901;
 }
 int cuGraphInstantiateWithFlags(Graph** exec, const Graph* graph, unsigned long long) {
-  return *exec = new Graph(*graph), 0;
+  for (const auto& condition : graph->conditions)
+    if (!condition->used) return 1;
+  for (const auto& [kernel, shared] : graph->launches)
+    if (!has_room(*kernel, shared)) return 1;
+  return *exec = LiveObjects::get().add(new Graph(*graph)), 0;
 }
 int cuGraphDestroy(Graph* graph) { return delete graph, 0; }
-int cuGraphExecDestroy(Graph* exec) { return delete exec, 0; }
+int cuGraphExecDestroy(Graph* exec) {
+  LiveObjects::get().remove(exec);
+  return delete exec, 0;
+}
 int cuGraphLaunch(Graph* exec, Stream* stream) {
   ++counts.calls;
+  LiveObjects::get().check(exec);
+  if (stream != nullptr) LiveObjects::get().check(stream);
   if (is_captured(stream)) return 900;
   if (is_lazy()) {
-    add(stream, {[items = exec->items] { run_items(items); }});
+    add(stream, {[graph = *exec] { run_graph(graph); }});
   } else {
     const DeviceAccess access;
-    run_items(exec->items);
+    run_graph(*exec);
   }
+  return 0;
+}
+
+// ---- conditional nodes ----
+
+// GEX_FAKE_CUDA_VERSION: of an older driver.
+int cuDriverGetVersion(int* version) {
+  const char* text = getenv("GEX_FAKE_CUDA_VERSION");
+  return *version = text == nullptr ? 13000 : atoi(text), 0;
+}
+int cuStreamGetCaptureInfo_v3(Stream* stream, int* status, unsigned long long* number,
+                              Graph** graph, const void** dependencies, const void** edges,
+                              std::size_t* count) {
+  *status = is_captured(stream) ? 1 : 0;
+  if (*status == 0) return 0;
+  stream->self = stream;
+  *number = reinterpret_cast<unsigned long long>(stream->capture);
+  *graph = stream->capture->graph;
+  *dependencies = &stream->self;
+  *edges = nullptr;
+  *count = 1;
+  return 0;
+}
+int cuGraphConditionalHandleCreate(unsigned long long* handle, Graph* graph, void*, unsigned value,
+                                   unsigned flags) {
+  if (flags != 1) return 1;  // unset conditions have no value
+  graph->conditions.push_back(std::make_shared<Condition>(Condition{value, value, false}));
+  return *handle = reinterpret_cast<unsigned long long>(graph->conditions.back().get()), 0;
+}
+struct ConditionalNode {
+  int type, reserved[3];
+  unsigned long long handle;
+  int kind;
+  unsigned size;
+  Graph** bodies;
+  void* context;
+};
+// Behind the last work of the stream that `dependencies` stands for.
+int cuGraphAddNode_v2(const void** node, Graph* graph, Stream* const* dependencies, const void*,
+                      std::size_t count, ConditionalNode* params) {
+  if (count != 1 || params->type != 13 || params->size != 1 || params->context == nullptr) return 1;
+  Stream* const stream = dependencies[0];
+  if (stream->capture == nullptr || stream->capture->graph != graph) return 1;
+  std::shared_ptr<Condition> condition;
+  for (const auto& made : graph->conditions)
+    if (reinterpret_cast<unsigned long long>(made.get()) == params->handle) condition = made;
+  if (condition == nullptr || condition->used) return 1;
+  condition->used = true;
+  const auto body = std::make_shared<Graph>();
+  static thread_local Graph* made;
+  made = body.get();
+  params->bodies = &made;
+  const bool loops = params->kind == 1;
+  add(stream, {[=] {
+        for (bool again = condition->value != 0; again; again = loops && condition->value != 0)
+          run_graph(*body);
+      }});
+  return *node = stream->added = body.get(), 0;
+}
+int cuStreamUpdateCaptureDependencies_v2(Stream* stream, const void* const* nodes, const void*,
+                                         std::size_t count, unsigned flags) {
+  if (flags != 1 || count != 1 || nodes[0] != stream->added) return 1;
+  stream->added = nullptr;
+  stream->is_after_node = true;
+  return 0;
+}
+int cuStreamBeginCaptureToGraph(Stream* stream, Graph* graph, const void*, const void*,
+                                std::size_t count, int mode) {
+  if (is_captured(stream)) return 900;
+  if (count != 0 || !graph->items.empty()) return 1;
+  stream->capture = new Capture{stream, {}, graph, true};
+  CaptureRules::get().begin(stream->capture, mode);
+  stream->is_after_node = false;
   return 0;
 }
 
@@ -589,9 +697,9 @@ int nvrtcCreateProgram(Program** program, const char* source, const char*, int, 
 }
 // Images that caches keep are of the emulation that made them.
 int nvrtcVersion(int* major, int* minor) {
-  static const std::size_t texts =
-      std::hash<std::string>()(std::string(is_idle() ? "idle" : kEmulation) +
-                               gex::codegen::kEmulation + gex::codegen::kEmulatedRun);
+  static const std::size_t texts = std::hash<std::string>()(
+      std::string(is_idle() ? "idle" : kEmulation) + gex::codegen::kEmulationChecks +
+      gex::codegen::kEmulation + gex::codegen::kEmulatedRun);
   return *major = 13, *minor = static_cast<int>(texts % 1'000'000'000), 0;
 }
 int nvrtcDestroyProgram(Program** program) { return delete *program, 0; }
@@ -611,12 +719,15 @@ int nvrtcCompileProgram(Program* program, int, const char* const*) {
   static std::atomic<int> number{0};
   const std::string stem = work_folder() + "/kernel" + std::to_string(number++);
   std::ofstream(stem + ".cpp") << text;
-  const std::string command = "c++ -std=c++20 -O0 -w -shared -fPIC -pthread -o " + stem + ".so " +
-                              stem + ".cpp > " + stem + ".log 2>&1";
+  const std::string compiler = "c++ -std=c++20 -O0 -w -fPIC -pthread ",
+                    log = " >> " + stem + ".log 2>&1";
+  const std::string command = compiler + gex::codegen::kEmulationChecks + " -c -o " + stem + ".o " +
+                              stem + ".cpp" + log + " && " + compiler + "-shared -o " + stem +
+                              ".so " + stem + ".o" + log;
   const bool good = system(command.c_str()) == 0;
   program->log = contents(stem + ".log");
   if (good) program->image = contents(stem + ".so");
-  for (const char* ending : {".cpp", ".log", ".so"}) unlink((stem + ending).c_str());
+  for (const char* ending : {".cpp", ".log", ".o", ".so"}) unlink((stem + ending).c_str());
   if (good && cache != nullptr) keep(kept, program->image);
   return good ? 0 : 6;
 }
@@ -646,6 +757,7 @@ int cublasGemmStridedBatchedEx(Handle* handle, int trans_a, int trans_b, int m, 
                                int, int ldc, long long c_step, int batch, int, int) {
   if (is_idle()) return 0;
   if (type != 0) return 15;  // f32 alone
+  if (handle->stream != nullptr) handle->stream->is_after_kernel = true;
   submit(handle->stream, [=] {
     for (int i = 0; i < batch; ++i) {
       const float* x = static_cast<const float*>(a) + i * a_step;

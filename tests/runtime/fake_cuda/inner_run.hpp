@@ -19,8 +19,9 @@ inline InnerRun run_over_fake_cuda(const std::string& variables, const std::stri
   char self[4096] = {};
   if (readlink("/proc/self/exe", self, sizeof self - 1) <= 0) return {};
   const std::string command = variables +
-                              " GEX_CUDA_LIBRARY_PATH=" GEX_BUILD_DIR "/tests/fake_cuda " + self +
-                              " --gtest_filter='" + filter + "' 2>&1";
+                              " GEX_CUDA_CONTROL_NODES=1 GEX_CUDA_LIBRARY_PATH=" GEX_BUILD_DIR
+                              "/tests/fake_cuda " +
+                              self + " --gtest_filter='" + filter + "' 2>&1";
   FILE* pipe = popen(command.c_str(), "r");
   if (pipe == nullptr) return {};
   InnerRun run;

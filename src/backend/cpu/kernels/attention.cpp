@@ -1,5 +1,6 @@
 #include "backend/cpu/kernels/attention.hpp"
 
+#include "backend/cpu/kernels/bf16_pairs.hpp"
 #include "backend/cpu/kernels/bind.hpp"
 
 namespace gex::kernels {
@@ -9,10 +10,9 @@ Dim attention_grid(const AttentionProblem&, Dim batch, Dim heads, Dim kv_heads, 
 }
 
 Dim attention_scratch_bytes(const AttentionProblem& problem, Dim head_size, Dim value_size) {
-  const std::int64_t element = accumulator_bytes(problem.qkv);
-  const std::int64_t panel = kPanelBytes / element;
-  const Dim value_stride = ceildiv(value_size, panel) * panel;
-  return attention_scratch_elements(ceildiv(head_size, kDepth), value_stride) * Dim(element) +
+  const Dim elements =
+      attention_scratch(ceildiv(head_size, Dim(16)), ceildiv(value_size, Dim(16))).elements();
+  return elements * Dim(accumulator_bytes(problem.qkv)) +
          Dim(staged_bytes(problem.computed, problem.qkv));
 }
 
@@ -31,11 +31,14 @@ program::Callable make_attention(const AttentionProblem& p, const Attached& atta
                               p.scale.has_value(),
                               p.nan_if_fully_masked,
                               p.scale.value_or(0),
+                              nullptr,
                               {},
                               {}};
+  const Variant& chosen = choose_variant(variant);
+  if (&chosen == usable_variants().front()) context.by_pairs = bf16_pairs(p);
   context.epilogue = epilogue_call(attached.epilogue);
   for (int k = 0; k < 4; ++k) context.prologues[k] = prologue_call(attached, p.computed, k);
-  return bind_kernel(choose_variant(variant).attention, context, attached);
+  return bind_kernel(chosen.attention, context, attached);
 }
 
 }  // namespace gex::kernels

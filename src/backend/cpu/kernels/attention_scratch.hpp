@@ -8,14 +8,47 @@ namespace gex::kernels {
 
 namespace attention_dims = problems::attention_dims;
 
-// Per worker, in elements of the accumulator type; a prologue's staging and the epilogue's own
-// scratch follow. Sizes are numbers or Dims.
+// Attention of few rows: the row stride of its scores, and the keys of a step.
+inline constexpr std::int64_t kFewKeys = kDepth;
+inline constexpr std::int64_t kFewScoresStride = kDepthStride;
+
+inline constexpr std::int64_t kMostPanel = kPanelBytes / 4;  // rows of one panel
+inline constexpr std::int64_t kMaskStride = kKeyBlock + 16;
+
+// Per worker, in elements of the accumulator type. Each part starts at a whole line of cache. Sizes
+// are numbers or Dims.
 template <class Size>
-GEX_IN_EVERY_VARIANT constexpr Size attention_scratch_elements(Size depth_blocks,
-                                                               Size value_stride) {
-  return Size(kQueryRows * kDepthStride + 2 * kQueryBlock + kKeyBlock * kDepth) +
-         Size(kKeyBlock + kQueryBlock) * value_stride + Size(kQueryBlock * kDepthStride) +
-         (depth_blocks - Size(1)) * Size(kQueryRows * kDepthStride);
+struct AttentionScratch {
+  Size queries;         // [kQueryBlock/panel][head size][panel]
+  Size sums;            // [kQueryBlock/panel][value size][panel]
+  Size keys;            // [kKeyBlock][head size padded]
+  Size values;          // [kKeyBlock][value size padded]
+  Size finished;        // [panel][value size padded]
+  std::int64_t scores;  // [kKeyBlock][panel]
+  std::int64_t masks;   // [kKeyBlock][panel], and [panel][kMaskStride]
+  std::int64_t rows;    // [2][kQueryBlock]
+
+  GEX_IN_EVERY_VARIANT constexpr Size elements() const {
+    return queries + sums + keys + values + finished + Size(scores + masks + rows);
+  }
+};
+
+static_assert(kFewRows * kFewScoresStride <= kKeyBlock * kMostPanel);
+static_assert(kKeyBlock <= kFewKeys);
+
+// `head_lines`, `value_lines`: sizes in groups of 16 elements, rounded up.
+template <class Size>
+GEX_IN_EVERY_VARIANT constexpr AttentionScratch<Size> attention_scratch(Size head_lines,
+                                                                        Size value_lines) {
+  const Size head = head_lines * Size(16), value = value_lines * Size(16);
+  return {Size(kQueryBlock) * head,
+          Size(kQueryBlock) * value,
+          Size(kKeyBlock) * (head + Size(16)),
+          Size(kKeyBlock) * (value + Size(16)),
+          Size(kMostPanel) * (value + Size(16)),
+          kKeyBlock * kMostPanel,
+          kKeyBlock * kMostPanel + kMostPanel * kMaskStride,
+          2 * kQueryBlock};
 }
 
 }  // namespace gex::kernels

@@ -11,6 +11,7 @@ namespace gex::kernels {
 namespace avx512_bf16 {
 extern const RangeFn matmul_by_pairs;
 extern const RangeFn quantised_by_pairs;
+extern const RangeFn attention_by_pairs;
 }  // namespace avx512_bf16
 
 namespace {
@@ -34,11 +35,17 @@ RangeFn bf16_pairs(const MatmulProblem& problem) {
   return has_pairs() && fits ? avx512_bf16::matmul_by_pairs : nullptr;
 }
 
+RangeFn bf16_pairs(const AttentionProblem& problem) {
+  const bool fits = problem.qkv == DType::bf16 && !problem.keep_subnormals;
+  return has_pairs() && fits ? avx512_bf16::attention_by_pairs : nullptr;
+}
+
 RangeFn quantised_by_pairs() { return has_pairs() ? avx512_bf16::quantised_by_pairs : nullptr; }
 
 #else
 
 RangeFn bf16_pairs(const MatmulProblem&) { return nullptr; }
+RangeFn bf16_pairs(const AttentionProblem&) { return nullptr; }
 RangeFn quantised_by_pairs() { return nullptr; }
 
 #endif

@@ -4,7 +4,7 @@
 
 #include "backend/cpu/kernels/bind.hpp"
 #include "backend/cpu/kernels/conv_tiles.hpp"
-#include "backend/cpu/kernels/integer_product.hpp"
+#include "backend/cpu/kernels/integer_conv2d.hpp"
 
 namespace gex::kernels {
 
@@ -51,14 +51,12 @@ void check_geometry(const Conv2dProblem& p) {
 }  // namespace
 
 Dim conv2d_grid(const Conv2dProblem& problem, Dim images, Dim out_channels, Dim out_h, Dim out_w) {
-  if (is_integer_product(problem)) return integer_conv2d_grid(images, out_channels, out_h, out_w);
   return images * problem.groups *
          ceildiv(floordiv(out_channels, problem.groups), kConvUnitChannels) *
          ceildiv(out_h * out_w, kConvUnitPixels);
 }
 
-Dim conv2d_scratch_bytes(const Conv2dProblem& problem, Dim depth) {
-  if (is_integer_product(problem)) return integer_scratch_bytes(depth);
+Dim conv2d_scratch_bytes(const Conv2dProblem& problem) {
   return conv_scratch_bytes(accumulator_bytes(problem.x)) +
          staged_bytes(problem.x_computed, problem.x);
 }
@@ -116,6 +114,7 @@ Dim conv2d_packed_elements(const Conv2dProblem& problem, Dim out_channels, Dim d
 }
 
 program::Callable make_conv2d_pack(const Conv2dProblem& problem, const Variant* variant) {
+  if (is_integer_product(problem)) return make_integer_conv2d_pack(problem);
   GEX_CHECK(has_packed_form(problem), "packed weights of ", problem.w);
   return bind_kernel(choose_variant(variant).conv2d_pack, context_of(problem));
 }

@@ -20,9 +20,10 @@ struct Variant;
 
 using problems::Conv2dProblem;
 
+// For floats; integer_conv2d.hpp is for integers.
 Dim conv2d_grid(const Conv2dProblem& problem, Dim images, Dim out_channels, Dim out_h, Dim out_w);
-// Per worker, without the epilogue's own scratch. `depth`: products of a sum.
-Dim conv2d_scratch_bytes(const Conv2dProblem& problem, Dim depth);
+// Scratch of a worker, without that of the epilogue.
+Dim conv2d_scratch_bytes(const Conv2dProblem& problem);
 
 // UserError for unsupported dtypes and for strides, dilations or groups below 1.
 program::Callable make_conv2d(const Conv2dProblem& problem, const Attached& attached = {},

@@ -25,6 +25,7 @@ inline constexpr std::int64_t kThinGroup = 4;
 // Form::rows: rows of the image are read in place.
 inline constexpr std::int64_t kRowGroup = 8;
 inline constexpr std::int64_t kRowTaps = 25;
+inline constexpr std::int64_t kFewRowProducts = 16;    // of a tap: Form::shifts is faster for more
 inline constexpr std::int64_t kRowPixels = 64 * 1024;  // of a row of the result, at most
 
 // Packed weights: one panel of the deepest convolution, or several panels of others.
@@ -172,8 +173,14 @@ struct ConvSizes {
   // finished pixels into planes in the other form, and channels may not fill vectors there.
   GEX_IN_EVERY_VARIANT constexpr bool shifts_pay() const {
     if (out_h * out_w <= 4 * 16 || is_plain_product()) return false;
-    if (is_thin()) return in >= 16;
+    if (is_thin()) return in >= 16 || in * out >= kFewRowProducts;
     return !fills_channels() || depth() <= kFewTaps;
+  }
+  // Form::rows loads the taps of a pixel again for each output channel, which is cheaper than a
+  // copy of the image if there are few, or if the image does not fill the vectors of the other
+  // forms.
+  GEX_IN_EVERY_VARIANT constexpr bool rows_pay() const {
+    return in * out < kFewRowProducts || out_h * out_w <= 4 * 16;
   }
   // Channels fill vectors about as well as pixels would.
   GEX_IN_EVERY_VARIANT constexpr bool fills_channels() const {
@@ -221,8 +228,9 @@ struct ConvSizes {
     return tiles * (1.25 * products + 260 * inputs + 200 * outputs) + 6.4 * products;
   }
   GEX_IN_EVERY_VARIANT constexpr double direct_cost() const {
-    return 1.15 * static_cast<double>(out_h * out_w * depth()) *
-           static_cast<double>((out + 15) / 16);
+    // Form::shifts has pixels in its vectors, so channels need not fill them.
+    const auto channels = static_cast<double>(shifts_pay() ? out : (out + 15) / 16 * 16);
+    return 1.15 * static_cast<double>(out_h * out_w * depth()) * channels / 16;
   }
   GEX_IN_EVERY_VARIANT constexpr bool winograd_pays() const {
     return can(Form::winograd) && winograd_cost() < 0.9 * direct_cost();
@@ -264,8 +272,8 @@ struct ConvSizes {
   GEX_IN_EVERY_VARIANT constexpr Form by_rule() const {
     if (is_transposed()) return Form::transposed;
     if (can(Form::channels) && channels_pay()) return Form::channels;
-    if (can(Form::rows)) return Form::rows;
-    if (!is_thin() && can(Form::product) && product_pays()) return Form::product;
+    if (can(Form::rows) && rows_pay()) return Form::rows;
+    if (can(Form::product) && product_pays()) return Form::product;
     if (can(Form::shifts) && shifts_pay()) return Form::shifts;
     const bool fills = out_h * out_w <= 4 * 16 || fills_channels();
     if (!is_thin() && fills && can(Form::pixels)) return Form::pixels;

@@ -125,4 +125,16 @@ GEX_IN_EVERY_VARIANT constexpr MatmulSizes matmul_sizes(DType a, DType b, bool b
           computed};
 }
 
+// Whether a matmul of bf16 pairs (bf16_pairs.hpp) reads the right operand in place, along its
+// contiguous columns. For many rows packing takes less time than adding up the lanes of each sum.
+GEX_IN_EVERY_VARIANT constexpr bool columns_in_place(DType a, DType b, bool b_packed, bool any_rows,
+                                                     const std::int64_t* dims) {
+  namespace at = matmul_dims;
+  const std::int64_t rows = dims[at::m], depth = dims[at::k];
+  if (a != DType::bf16 || b != DType::bf16 || b_packed || dims[at::b_strides + 2] != 1)
+    return false;
+  if (any_rows) return depth >= 2 * kMostDotRows;
+  return depth > 0 && rows <= kMostDotRows && rows * kDepthOfDotRow <= depth;
+}
+
 }  // namespace gex::kernels

@@ -62,64 +62,14 @@ inline void interleave(std::uint8_t* group, const Bytes (&rows)[kGroupBytes], st
 #endif
 }
 
-// Columns of a panel that lie in a few runs of adjacent bytes, as pixels of several rows of an
-// image do: each run is read as 16 bytes that begin before it, of which the lanes of the run are
-// taken.
-class ColumnRuns {
- public:
-  // Not usable for columns that are no such runs.
-  explicit ColumnRuns(const std::int64_t (&at)[kPanelColumns]) {
-    for (std::int64_t c = 0; c < kPanelColumns; ++c) {
-      if (c > 0 && at[c] == at[c - 1] + 1) continue;
-      if (count_ == kMost || at[c] < c) {
-        count_ = 0;
-        return;
-      }
-      begins_[count_] = at[c] - c;
-      std::memset(lanes_[count_], 0, static_cast<std::size_t>(c));
-      std::memset(lanes_[count_] + c, 0xff, static_cast<std::size_t>(kPanelColumns - c));
-      reach_ = std::max(reach_, begins_[count_] + kPanelColumns);
-      ++count_;
-    }
-  }
-  // Whether all of them can be read before `limit`.
-  bool fit(Bytes from, Bytes limit) const {
-    return limit != nullptr && count_ > 0 && limit - from >= reach_;
-  }
-  void read(Bytes from, std::uint8_t* to) const {
-#if defined(__x86_64__)
-    const auto load = [](Bytes p) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p)); };
-    __m128i bytes = load(from + begins_[0]);
-    for (int r = 1; r < count_; ++r) {
-      const __m128i lanes = load(lanes_[r]);
-      bytes = _mm_or_si128(_mm_andnot_si128(lanes, bytes),
-                           _mm_and_si128(lanes, load(from + begins_[r])));
-    }
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(to), bytes);
-#else
-    for (int r = 0; r < count_; ++r)
-      for (std::int64_t c = 0; c < kPanelColumns; ++c)
-        if (lanes_[r][c] != 0) to[c] = from[begins_[r] + c];
-#endif
-  }
-
- private:
-  static constexpr int kMost = 4;
-  int count_ = 0;
-  std::int64_t begins_[kMost], reach_ = 0;
-  std::uint8_t lanes_[kMost][kPanelColumns];
-};
-
 // One panel of the right side. row_of(k) is the address of column 0 at k; columns are at offsets
-// `at` from there, which are 0, 1, 2... if `adjacent`. Columns from `columns` on are zero. Bytes
-// before `limit` may be read.
+// `at` from there, which are 0, 1, 2... if `adjacent`. Columns from `columns` on are zero.
 template <class RowOf>
 void pack_panel(std::uint8_t* panel, std::int64_t depth, std::int64_t columns,
                 const std::int64_t (&at)[kPanelColumns], bool adjacent, std::uint8_t flip,
-                Bytes limit, const RowOf& row_of) {
+                const RowOf& row_of) {
   std::uint8_t staged[kGroupBytes][kPanelColumns];
   const bool whole = columns == kPanelColumns;
-  const ColumnRuns runs(at);
   for (std::int64_t k = 0; k < depth; k += kGroupBytes, panel += kGroupBytes * kPanelColumns) {
     Bytes rows[kGroupBytes];
     for (std::int64_t j = 0; j < kGroupBytes; ++j) {
@@ -129,10 +79,6 @@ void pack_panel(std::uint8_t* panel, std::int64_t depth, std::int64_t columns,
       }
       rows[j] = staged[j];
       Bytes from = k + j < depth ? row_of(k + j) : nullptr;
-      if (from != nullptr && whole && runs.fit(from, limit)) {
-        runs.read(from, staged[j]);
-        continue;
-      }
       // What flips to zero.
       std::memset(staged[j], flip, sizeof staged[j]);
       if (from != nullptr)

@@ -12,6 +12,16 @@ namespace {
 
 using i64 = std::int64_t;
 
+// Where the columns of a panel begin, and those of a group from there.
+template <bool kLeftUnsigned>
+const std::uint8_t* panel_of(const IntegerTile& t, i64 panel) {
+  return t.right + panel * (kLeftUnsigned ? t.panel_stride : kPanelGroupBytes);
+}
+template <bool kLeftUnsigned>
+[[gnu::always_inline]] inline i64 group_offset(const IntegerTile& t, i64 group) {
+  return kLeftUnsigned ? group * kPanelGroupBytes : t.offsets[group];
+}
+
 template <bool kLeftUnsigned>
 void portable(const IntegerTile& t) {
   for (i64 r = 0; r < t.rows; ++r) {
@@ -19,7 +29,7 @@ void portable(const IntegerTile& t) {
       std::uint32_t sums[kPanelColumns] = {};
       for (i64 g = 0; g < t.groups; ++g) {
         const std::uint8_t* a = t.left + r * t.left_stride + g * kGroupBytes;
-        const std::uint8_t* b = t.right + p * t.panel_stride + g * kGroupBytes * kPanelColumns;
+        const std::uint8_t* b = panel_of<kLeftUnsigned>(t, p) + group_offset<kLeftUnsigned>(t, g);
         for (i64 c = 0; c < kPanelColumns; ++c) {
           for (i64 k = 0; k < kGroupBytes; ++k) {
             const std::uint8_t x = a[k], y = b[c * kGroupBytes + k];
@@ -72,11 +82,13 @@ GEX_TARGET_VNNI void vnni_block(const IntegerTile& t, i64 row, i64 panel) {
 #pragma GCC unroll 2
     for (int p = 0; p < kPanels; ++p) sums[r][p] = _mm512_setzero_si512();
   const std::uint8_t* a = t.left + row * t.left_stride;
-  const std::uint8_t* b = t.right + panel * t.panel_stride;
-  for (i64 g = 0; g < t.groups; ++g, a += kGroupBytes, b += kGroupBytes * kPanelColumns) {
+  const std::uint8_t* panels = panel_of<kLeftUnsigned>(t, panel);
+  const i64 stride = kLeftUnsigned ? t.panel_stride : kPanelGroupBytes;
+  for (i64 g = 0; g < t.groups; ++g, a += kGroupBytes) {
+    const std::uint8_t* b = panels + group_offset<kLeftUnsigned>(t, g);
     __m512i right[kPanels];
 #pragma GCC unroll 2
-    for (int p = 0; p < kPanels; ++p) right[p] = _mm512_loadu_si512(b + p * t.panel_stride);
+    for (int p = 0; p < kPanels; ++p) right[p] = _mm512_loadu_si512(b + p * stride);
 #pragma GCC unroll 12
     for (int r = 0; r < kRows; ++r) {
       const __m512i left = _mm512_set1_epi32(four_bytes(a + r * t.left_stride));
@@ -96,7 +108,7 @@ GEX_TARGET_VNNI void vnni_block(const IntegerTile& t, i64 row, i64 panel) {
 
 template <bool kLeftUnsigned>
 void vnni(const IntegerTile& t) {
-  GEX_INTEGER_BLOCKS(vnni_block, 12, 4)
+  GEX_INTEGER_BLOCKS(vnni_block, kIntegerTileRows, 4)
 }
 
 #define GEX_TARGET_AVX2 [[gnu::target("avx2")]]
@@ -112,8 +124,9 @@ GEX_TARGET_AVX2 void avx2_block(const IntegerTile& t, i64 row, i64 panel) {
 #pragma GCC unroll 4
       for (int q = 0; q < 4; ++q) sums[r][q] = _mm256_setzero_si256();
     const std::uint8_t* a = t.left + row * t.left_stride;
-    const std::uint8_t* b = t.right + (panel + p) * t.panel_stride;
-    for (i64 g = 0; g < t.groups; ++g, a += kGroupBytes, b += kGroupBytes * kPanelColumns) {
+    const std::uint8_t* columns = panel_of<kLeftUnsigned>(t, panel + p);
+    for (i64 g = 0; g < t.groups; ++g, a += kGroupBytes) {
+      const std::uint8_t* b = columns + group_offset<kLeftUnsigned>(t, g);
       __m256i right[4];
 #pragma GCC unroll 4
       for (int q = 0; q < 4; ++q) {

@@ -1,5 +1,7 @@
 # Hand-written kernels are compiled once for each variant of the machine; cpuid picks at run time.
-set(GEX_KERNEL_FLAGS -O3 -ffp-contract=fast -fno-math-errno -fno-trapping-math -Wno-psabi)
+# -fno-ipa-cp-clone: templates already specialise functions where that is faster; the compiler's own specialised copies
+# would add a tenth to the code.
+set(GEX_KERNEL_FLAGS -O3 -fno-ipa-cp-clone -ffp-contract=fast -fno-math-errno -fno-trapping-math -Wno-psabi)
 if(GEX_SAN MATCHES "address")
   # Unrolled code with a check at each access takes the compiler many minutes; calls are checked as well.
   list(REMOVE_ITEM GEX_KERNEL_FLAGS -O3)

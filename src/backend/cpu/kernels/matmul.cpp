@@ -22,7 +22,7 @@ Dim matmul_grid(const MatmulProblem& problem, Dim batch, Dim m, Dim n, Dim) {
 }
 
 Dim matmul_scratch_bytes(const MatmulProblem& problem, Dim, Dim m, Dim n, Dim k) {
-  if (is_integer_product(problem)) return integer_scratch_bytes(k);
+  if (is_integer_product(problem)) return integer_matmul_scratch_bytes(k);
   const Dim staged = staged_bytes(problem.computed, problem.a);
   if (reads_pairs(problem.a, problem.b)) return tile_scratch_bytes(problem.a) + staged;
   const RightOperand right =

@@ -17,7 +17,7 @@ struct Variant;
 using problems::MatmulProblem;
 
 Dim matmul_grid(const MatmulProblem& problem, Dim batch, Dim m, Dim n, Dim k);
-// Per worker, without the epilogue's own scratch.
+// Scratch of a worker, without that of the epilogue.
 Dim matmul_scratch_bytes(const MatmulProblem& problem, Dim batch, Dim m, Dim n, Dim k);
 
 // UserError(unsupported) for dtypes other than those above. The variant is the best one of this

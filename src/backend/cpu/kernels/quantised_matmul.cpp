@@ -36,7 +36,8 @@ Dim quantised_matmul_scratch_bytes(const QuantisedMatmulProblem& problem, Dim m,
     return ceildiv(size, kQuantisedBlock) * Dim(kQuantisedBlock);
   };
   const Dim groups = problem.group == 0 ? min(k, Dim(1)) : ceildiv(k, problem.group);
-  return Dim(4) * ((min(m, Dim(kQuantisedRows)) + Dim(kQuantisedWidened)) * padded(k) +
+  return Dim(4) * (min(m, Dim(kQuantisedRows)) * padded(k) +
+                   max(Dim(kQuantisedWidened) * padded(k), Dim(kQuantisedStaged)) +
                    Dim(kQuantisedRows * kQuantisedColumns) +
                    Dim(2 * kQuantisedWidened + kQuantisedFewRows) * padded(groups));
 }

@@ -136,8 +136,8 @@ void select_smallest(Entry* entries, i64 n, i64 k, const Make& make) {
   std::partial_sort(entries, entries + std::min(k, held), entries + held);
 }
 
-// Selects the k smallest entries of a long row whose elements are compared by vectors; few of them
-// beat the worst of the best k so far.
+// Selects the k smallest entries of a long row. Vector code finds the elements below the k-th
+// smallest so far; only these few are compared one by one.
 struct LongRow {
   static constexpr i64 kPart = 256;  // elements compared at a time
   static constexpr i64 kShortest = 4 * kPart;
@@ -152,7 +152,7 @@ struct LongRow {
   bool tied = false;         // an entry with the key of the k-th was dropped
   bool last_unused = false;  // no key can be below the worst
 
-  // The best k so far, and what is looked for among the rest.
+  // Keeps the best k entries so far, and sets the limit that later elements have to beat.
   void shrink() {
     std::nth_element(entries, entries + k - 1, entries + held);
     const std::uint64_t now = entries[k - 1].key();

@@ -34,11 +34,18 @@ inline constexpr std::int64_t kPanelBytes = 128;
 inline constexpr std::int64_t kFewRows = 8;
 inline constexpr std::int64_t kFewRowsDepth = 4096;
 
-// Attention: query rows of one unit, most rows of the units that share packed keys and values, and
-// keys of one online-softmax step.
+// Matmuls of bf16 pairs read contiguous columns in place for at most this many rows, and if K has
+// this many elements for each row.
+inline constexpr std::int64_t kMostDotRows = 128;
+inline constexpr std::int64_t kDepthOfDotRow = 4;
+// Up to this many rows, few_rows is at least as fast.
+inline constexpr std::int64_t kFewRowsWithoutPairs = 6;
+
+// Attention: query rows of one unit, most rows of the units that share copies of keys and values,
+// and keys of one online-softmax step.
 inline constexpr std::int64_t kQueryRows = 96;
-inline constexpr std::int64_t kQueryBlock = 4 * kQueryRows;
-inline constexpr std::int64_t kKeyBlock = kDepth;
+inline constexpr std::int64_t kQueryBlock = 8 * kQueryRows;
+inline constexpr std::int64_t kKeyBlock = 128;
 
 // Maximum extra buffers of an epilogue, and inputs of a prologue.
 inline constexpr int kMaxEpilogueBuffers = 60;

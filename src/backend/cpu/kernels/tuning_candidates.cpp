@@ -4,6 +4,7 @@
 
 #include "backend/cpu/kernels/bind.hpp"
 #include "backend/cpu/kernels/conv2d.hpp"
+#include "backend/cpu/kernels/integer_conv2d.hpp"
 #include "backend/cpu/kernels/integer_product.hpp"
 #include "backend/cpu/kernels/matmul.hpp"
 #include "base/error.hpp"
@@ -140,7 +141,7 @@ std::optional<Trial> trial(Conv2dProblem p, std::span<const i64> dims) {
               {y, p.y}}))
     return std::nullopt;
   t.grid = conv2d_grid(p, dims[at::n], dims[at::o], dims[at::oh], dims[at::ow]).constant();
-  t.scratch_bytes = conv2d_scratch_bytes(p, depth * dims[at::kh] * dims[at::kw]).constant();
+  t.scratch_bytes = conv2d_scratch_bytes(p).constant();
   t.work = static_cast<double>(dims[at::n] * dims[at::o] * dims[at::oh] * dims[at::ow]) *
            static_cast<double>(depth * dims[at::kh] * dims[at::kw]);
   t.problem = p;
@@ -148,19 +149,20 @@ std::optional<Trial> trial(Conv2dProblem p, std::span<const i64> dims) {
 }
 
 template <class P>
-constexpr bool has_ways = std::is_same_v<P, MatmulProblem> || std::is_same_v<P, Conv2dProblem>;
+constexpr bool is_tunable = std::is_same_v<P, MatmulProblem> || std::is_same_v<P, Conv2dProblem>;
 
 }  // namespace
 
-std::string name_of(const TuningCandidate& way) {
-  return str(kFormNames[static_cast<int>(way.form)], " ", choose_variant(way.variant).name);
+std::string name_of(const TuningCandidate& candidate) {
+  return str(kFormNames[static_cast<int>(candidate.form)], " ",
+             choose_variant(candidate.variant).name);
 }
 
 std::vector<TuningCandidate> tuning_candidates(const Problem& problem, std::span<const i64> dims) {
   std::vector<TuningCandidate> found;
   std::visit(
       [&]<class P>(const P& p) {
-        if constexpr (has_ways<P>) {
+        if constexpr (is_tunable<P>) {
           if (is_integer_product(p)) return;  // one form, the best function of the machine
           if constexpr (std::is_same_v<P, MatmulProblem>) {
             if (p.any_rows || p.computed != 0) return;
@@ -179,18 +181,29 @@ std::vector<TuningCandidate> tuning_candidates(const Problem& problem, std::span
   return found;
 }
 
-std::optional<TuningCandidate> find_candidate(const std::vector<TuningCandidate>& ways,
+TuningCandidate choice_by_rule(const Problem& problem, std::span<const i64> dims) {
+  TuningCandidate choice;
+  choice.variant = usable_variants().front();
+  std::visit(
+      [&]<class P>(const P& p) {
+        if constexpr (is_tunable<P>) choice.form = rule_of(p, dims, choice.variant->vector_bytes);
+      },
+      problem);
+  return choice;
+}
+
+std::optional<TuningCandidate> find_candidate(const std::vector<TuningCandidate>& candidates,
                                               std::string_view name) {
-  const auto found =
-      std::ranges::find_if(ways, [&](const TuningCandidate& way) { return name_of(way) == name; });
-  if (found == ways.end()) return std::nullopt;
+  const auto found = std::ranges::find_if(
+      candidates, [&](const TuningCandidate& candidate) { return name_of(candidate) == name; });
+  if (found == candidates.end()) return std::nullopt;
   return *found;
 }
 
 std::optional<Trial> trial_of(const Problem& problem, std::span<const i64> dims) {
   return std::visit(
       [&]<class P>(const P& p) -> std::optional<Trial> {
-        if constexpr (has_ways<P>)
+        if constexpr (is_tunable<P>)
           return trial(p, dims);
         else
           return std::nullopt;

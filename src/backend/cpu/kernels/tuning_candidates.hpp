@@ -15,14 +15,16 @@
 namespace gex::kernels {
 
 // "in_place avx512".
-std::string name_of(const TuningCandidate& way);
+std::string name_of(const TuningCandidate& candidate);
 
 // The candidates for the problem with these sizes, the heuristic's choice first. Empty if there is
 // nothing to choose: other kinds of problems, or rows must not depend on their number.
 std::vector<TuningCandidate> tuning_candidates(const Problem& problem,
                                                std::span<const std::int64_t> dims);
+// What the heuristic chooses, by its form instead of as `by_rule`.
+TuningCandidate choice_by_rule(const Problem& problem, std::span<const std::int64_t> dims);
 // The candidate with this name; nothing if it is not available here.
-std::optional<TuningCandidate> find_candidate(const std::vector<TuningCandidate>& ways,
+std::optional<TuningCandidate> find_candidate(const std::vector<TuningCandidate>& candidates,
                                               std::string_view name);
 
 // A launch of a tunable problem without its epilogue: the accumulators are stored.

@@ -46,10 +46,9 @@ struct Usable {
     list[count++] = &baseline::variant;
 #endif
     if (count == 0)
-      fail(
-          ErrorCode::unsupported,
-          "this build has kernels for another processor alone, or GEX_CPU excludes them: configure "
-          "with -DGEX_NATIVE_KERNELS=OFF (make build does)");
+      fail(ErrorCode::unsupported,
+           "this build only has kernels for another processor, or GEX_CPU excludes them: configure "
+           "with -DGEX_NATIVE_KERNELS=OFF (make build does)");
   }
 };
 

@@ -114,7 +114,7 @@ std::string symbol_file(std::span<const NamedCode> functions) {
     last = std::max(last, at + function.bytes);
   }
   Strings names, sections;
-  std::string table(sizeof(Elf64_Sym), '\0');  // the first symbol is none
+  std::string table(sizeof(Elf64_Sym), '\0');  // symbol 0 is the null symbol
   for (const NamedCode& function : functions) {
     Elf64_Sym symbol{};
     symbol.st_name = names.add(function.name);

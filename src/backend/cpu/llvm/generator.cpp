@@ -19,7 +19,7 @@
 #include "backend/cpu/generator.hpp"
 #include "backend/cpu/llvm/code_cache.hpp"
 #include "backend/cpu/llvm/debug_lines.hpp"
-#include "backend/cpu/llvm/gate.hpp"
+#include "backend/cpu/llvm/fork_guard.hpp"
 #include "backend/cpu/llvm/jit.hpp"
 #include "backend/cpu/llvm/kernel_emitter.hpp"
 #include "base/build_id.hpp"
@@ -171,7 +171,7 @@ void call_reordered(const void* context, void* const* buffers, const std::int64_
 class LlvmGenerator final : public Generator {
  public:
   LlvmGenerator() {
-    Gate::install([this] { cache_.forget_unfinished(); });
+    ForkGuard::install([this] { cache_.forget_unfinished(); });
   }
 
   std::vector<Callable> compile(std::span<const Kernel> kernels,
@@ -202,7 +202,7 @@ class LlvmGenerator final : public Generator {
 
   std::string dump(const Kernel& kernel, const GeneratorOptions& options, Dump what) override {
     JobPtr job = want(kernel, options, false).job;
-    Gate::Pass open;
+    const ForkGuard guard;
     CompilerPool& compilers = compilers_for(*job);
     auto compiler = compilers.take();
     llvm::LLVMContext context;
@@ -230,7 +230,7 @@ class LlvmGenerator final : public Generator {
   KernelObjects objects(std::span<const Kernel> kernels, const GeneratorOptions& options,
                         std::string_view level) override {
     const Target& target = target_of_level(level);
-    Gate::Pass open;
+    const ForkGuard guard;
     Compiler compiler(target);
     KernelObjects result;
     std::vector<JobPtr> made;
@@ -279,7 +279,7 @@ class LlvmGenerator final : public Generator {
     w.job->objects = stored ? options.objects : nullptr;
     w.job->name = w.job->objects ? kStoredName : str("gex_kernel_", next_name_++);
     if (cached) {
-      Gate::Pass open;
+      const ForkGuard guard;
       std::tie(w.job, w.is_new) = cache_.find_or_add(w.job, key);
     }
     return w;
@@ -289,7 +289,7 @@ class LlvmGenerator final : public Generator {
   void load_stored(std::vector<JobPtr>& jobs) {
     std::erase_if(jobs, [](const JobPtr& job) {
       if (job->objects == nullptr) return false;
-      Gate::Pass open;
+      const ForkGuard guard;
       if (!load_job(job)) return false;
       job->done.set_value();
       return true;
@@ -331,7 +331,7 @@ class LlvmGenerator final : public Generator {
   }
 
   void compile_chunk(std::span<const JobPtr> jobs) {
-    Gate::Pass open;
+    const ForkGuard guard;
     try_chunk(jobs);
   }
 

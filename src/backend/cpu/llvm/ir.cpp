@@ -80,6 +80,12 @@ Value* Ir::real_of(Value* bits) {
   return b.CreateBitCast(bits, like(bits, r));
 }
 
+Value* Ir::integer_of(Value* real, llvm::Type* scalar) {
+  // LLVM may fold the conversion of an out-of-range constant to any number; a fence prevents that.
+  Value* hidden = b.CreateIntrinsic(llvm::Intrinsic::arithmetic_fence, {real->getType()}, {real});
+  return b.CreateFPToSI(hidden, like(real, scalar));
+}
+
 Value* Ir::copysign(Value* magnitude, Value* sign) {
   return b.CreateBinaryIntrinsic(llvm::Intrinsic::copysign, magnitude, sign);
 }

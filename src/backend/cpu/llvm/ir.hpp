@@ -68,6 +68,8 @@ class Ir {
   llvm::Value* poly(llvm::Value* x, std::initializer_list<double> coefficients);
   llvm::Value* bits_of(llvm::Value* real);  // f32 -> i32, f64 -> i64
   llvm::Value* real_of(llvm::Value* bits);
+  // NaN and out-of-range numbers give what the processor's instruction gives, constants included.
+  llvm::Value* integer_of(llvm::Value* real, llvm::Type* scalar);
   llvm::Value* copysign(llvm::Value* magnitude, llvm::Value* sign);
 
   // Calls a function of the module that is created on first use and not inlined: for rare or bulky

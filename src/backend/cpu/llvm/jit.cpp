@@ -31,11 +31,11 @@
 
 #include "backend/cpu/llvm/code_names.hpp"
 #include "backend/cpu/llvm/debug_lines.hpp"
-#include "backend/cpu/llvm/gate.hpp"
+#include "backend/cpu/llvm/fork_guard.hpp"
 #include "base/error.hpp"
 
 #if defined(__x86_64__)
-// Of the compiler's own library.
+// Functions of the runtime library of the C++ compiler that built gex.
 extern "C" {
 float __extendhfsf2(_Float16);
 _Float16 __truncsfhf2(float);
@@ -261,7 +261,7 @@ LinkedCode link(std::unique_ptr<llvm::MemoryBuffer> object,
   scope.addToLinkOrder(j.getMainJITDylib());
   LinkedCode result;
   result.owner = std::shared_ptr<const void>(&scope, [&j, &scope](const void*) {
-    Gate::Pass open;
+    const ForkGuard guard;
     // A failure to free code does not end the program.
     llvm::consumeError(j.getExecutionSession().removeJITDylib(scope));
   });

@@ -118,7 +118,8 @@ class KernelEmitter {
     for (const auto& s : kernel_.stages) size += code_size(s);
     bool loops = false;
     for (const auto& s : kernel_.stages) loops = loops || !s.domain.empty() || !s.reduce.empty();
-    Tail tail = size > kMergedTailSize || loops ? Tail::merged : Tail::separate;
+    const bool merged = size > kMergedTailSize || (loops && !plan_.picks_elements);
+    Tail tail = merged ? Tail::merged : Tail::separate;
     Carried none;
     if (outer == 0) {
       emit_vector_loop(scope_, lane, begin, end, tail, none, [&] { run_stages(); });

@@ -41,7 +41,7 @@ Value* scale(Ir& ir, Value* y, Value* n) {
                                 {y, n, ir.zero(y->getType()), all, rounding});
   }
   // Two halves: the first product is exact, so denormal results round once.
-  Value* i = ir.b.CreateFPToSI(n, Ir::like(n, ir.b.getInt32Ty()));
+  Value* i = ir.integer_of(n, ir.b.getInt32Ty());
   Value* half = ir.b.CreateAShr(i, ir.integer(i, 1));
   auto power = [&](Value* e) {
     Value* biased = ir.b.CreateAdd(e, ir.integer(e, 127));
@@ -53,7 +53,7 @@ Value* scale(Ir& ir, Value* y, Value* n) {
 
 // 2^n as a number, n in [-126, 127].
 Value* power_of_two(Ir& ir, Value* n) {
-  Value* i = ir.b.CreateFPToSI(n, Ir::like(n, ir.b.getInt32Ty()));
+  Value* i = ir.integer_of(n, ir.b.getInt32Ty());
   Value* biased = ir.b.CreateAdd(i, ir.integer(i, 127));
   return ir.real_of(ir.b.CreateShl(biased, ir.integer(i, 23)));
 }

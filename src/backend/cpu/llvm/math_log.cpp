@@ -86,7 +86,7 @@ Value* exp2_f64(Ir& ir, Value* y) {
                          0.0096181291856631979, 0.0013333557593408168, 0.00015403437265638624,
                          1.5253000435612688e-05, 1.3259193989741912e-06, 1.0147738649890399e-07});
   p = ir.fma(p, r, ir.real(r, 1));
-  Value* i = b.CreateFPToSI(n, Ir::like(n, b.getInt64Ty()));
+  Value* i = ir.integer_of(n, b.getInt64Ty());
   return ir.real_of(b.CreateAdd(ir.bits_of(p), b.CreateShl(i, ir.integer(i, 52))));
 }
 

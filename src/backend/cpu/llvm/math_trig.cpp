@@ -61,7 +61,7 @@ QuarterTurns quarter_turns(Ir& ir, Value* x) {
   Value* n = ir.unary(Intrinsic::roundeven, ir.b.CreateFMul(x, ir.real(x, 2 / kPi)));
   Value* r = ir.fma(n, ir.real(x, -1.5707963267948966), x);
   r = ir.fma(n, ir.real(x, -6.123233995736766e-17), r);
-  return {r, ir.b.CreateFPToSI(n, Ir::like(n, ir.b.getInt64Ty()))};
+  return {r, ir.integer_of(n, ir.b.getInt64Ty())};
 }
 
 Value* unless_huge(Ir& ir, Value* x, Value* fast, const char* function) {

@@ -56,6 +56,24 @@ Value* pick_every(Ir& ir, llvm::Type* type, Value* first, int step, int lanes, V
   return result;
 }
 
+// Neighbouring elements from `last`, that of lane 0, down, for the lanes of `mask` (null: all).
+Value* load_reversed(Ir& ir, llvm::Type* type, Value* last, int lanes, Value* mask,
+                     llvm::Align align) {
+  llvm::Type* wide = Ir::widened(type, lanes);
+  std::vector<int> reversed(static_cast<std::size_t>(lanes));
+  for (int lane = 0; lane < lanes; ++lane)
+    reversed[static_cast<std::size_t>(lane)] = lanes - 1 - lane;
+  Value* pointer = ir.b.CreateGEP(type, last, ir.b.getInt64(1 - lanes));
+  Value* vector = nullptr;
+  if (mask) {
+    mask = ir.b.CreateShuffleVector(mask, reversed);
+    vector = ir.b.CreateMaskedLoad(wide, pointer, align, mask, ir.zero(wide));
+  } else {
+    vector = ir.b.CreateAlignedLoad(wide, pointer, align);
+  }
+  return ir.b.CreateShuffleVector(vector, reversed);
+}
+
 }  // namespace
 
 Memory::Memory(Scope& scope, const loop::Kernel& kernel, Value* buffers, Value* scratch,
@@ -126,7 +144,8 @@ Memory::Address Memory::address(int buffer, Dim offset) {
       bool distinct = parts->coefficient.range().lo > 0 || parts->coefficient.range().hi < 0;
       Address result{Kind::scattered, ir_.b.CreateGEP(type, lane_0, steps), distinct};
       const auto step = parts->coefficient.as_const();
-      if (step && *step >= 2 && *step <= kMaxVectorStep && scope_.lanes > 1) {
+      const bool picked = step && *step >= 2 && *step <= kMaxVectorStep;
+      if ((picked || step == -1) && scope_.lanes > 1) {
         result.step = static_cast<int>(*step);
         result.lane_0 = lane_0;
       }
@@ -184,6 +203,8 @@ Value* Memory::load(int buffer, Dim offset, Value* pred, Value* fill, bool varyi
       Value* mask = combined_mask(pred);
       raw = mask ? ir_.b.CreateMaskedLoad(wide, a.pointers, alignment(dtype), mask, ir_.zero(wide))
                  : static_cast<Value*>(ir_.b.CreateAlignedLoad(wide, a.pointers, alignment(dtype)));
+    } else if (a.step == -1) {
+      raw = load_reversed(ir_, type, a.lane_0, scope_.lanes, combined_mask(pred), alignment(dtype));
     } else if (a.step != 0) {
       raw = pick_every(ir_, type, a.lane_0, a.step, scope_.lanes, combined_mask(pred),
                        alignment(dtype));

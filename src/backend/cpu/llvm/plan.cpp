@@ -139,7 +139,7 @@ bool has_ordered_store(const Stage& stage) {
 // A single primitive per accumulator: partial sums are cheap, so several vectors of them hide the
 // latency of the addition.
 bool is_simple(const loop::Reduction& reduction) {
-  return reduction.accumulators.size() <= 2 &&
+  return reduction.accumulators.size() <= 4 &&
          std::ranges::all_of(reduction.combine.results, [&](ExprId r) {
            const auto& exprs = reduction.combine.exprs;
            const Expr& e = exprs[static_cast<std::size_t>(r)];
@@ -217,7 +217,7 @@ Choice choose_stage(const Kernel& kernel, const Stage& stage, int lanes) {
     if (ordered) break;
   }
   if (best.plan.vector_loop >= domains && !is_scan(stage) && is_simple(*stage.reduction))
-    best.plan.partials = 4;
+    best.plan.partials = stage.reduction->accumulators.size() <= 2 ? 4 : 2;
   best.plan.block_steps = block_steps(stage, best.plan.partials);
   return best;
 }
@@ -280,8 +280,8 @@ bool extents_are_uniform(const Kernel& kernel) {
 
 // A column reduction with a small body waits for memory and for its own additions: several vectors
 // at a time overlap both, as long as their state fits the registers: one accumulator of 8 bytes, or
-// narrow ones.
-int vectors_for(const Kernel& kernel) {
+// narrow ones. Rows that don't fill so many get fewer.
+int vectors_for(const Kernel& kernel, int lanes) {
   constexpr std::size_t kSmall = 12;
   bool reduces = false;
   for (const Stage& stage : kernel.stages) {
@@ -296,25 +296,41 @@ int vectors_for(const Kernel& kernel) {
         std::ranges::any_of(states, [](const auto& a) { return size_of(a.dtype) > 4; }))
       return 1;
   }
-  return reduces ? 4 : 1;
+  if (!reduces) return 1;
+  int vectors = 4;
+  if (const auto width = kernel.grid.back().extent().as_const()) {
+    const auto computed = [&](std::int64_t step) { return (*width + step - 1) / step * step; };
+    while (vectors > 1 && computed(vectors * lanes) > computed(lanes) * 9 / 8) vectors /= 2;
+  }
+  return vectors;
+}
+
+// Whether some load selects elements from whole vectors, for which a mask of lanes has to be
+// spread over those vectors.
+bool picks_elements(const Kernel& kernel) {
+  Dim lane = kernel.grid.back().index;
+  return std::ranges::any_of(kernel.stages, [&](const Stage& stage) {
+    return std::ranges::any_of(stage.exprs, [&](const Expr& e) {
+      if (e.kind != Expr::Kind::load) return false;
+      const Buffer& buffer = kernel.buffers[static_cast<std::size_t>(e.buffer)];
+      const auto parts = affine_in(loop::linear_offset(buffer, e.index), lane);
+      const auto step = parts ? parts->coefficient.as_const() : std::nullopt;
+      return step && *step > 1 && *step <= kMaxVectorStep;
+    });
+  });
 }
 
 bool transposes(const Kernel& kernel) {
-  if (kernel.grid.size() < 2 || kernel.ordered()) return false;
-  Dim lane = kernel.grid.back().index, row = kernel.grid[kernel.grid.size() - 2].index;
-  auto crosses = [&](int buffer, const std::vector<Dim>& index) {
-    Dim offset = loop::linear_offset(kernel.buffers[static_cast<std::size_t>(buffer)], index);
-    auto by_lane = affine_in(offset, lane), by_row = affine_in(offset, row);
-    return by_lane && by_row && by_lane->coefficient != Dim(0) && by_lane->coefficient != Dim(1) &&
-           by_row->coefficient == Dim(1);
-  };
+  if (kernel.ordered()) return false;
   return std::ranges::any_of(kernel.stages, [&](const Stage& stage) {
-    return std::ranges::any_of(stage.exprs,
-                               [&](const Expr& e) {
-                                 return e.kind == Expr::Kind::load && crosses(e.buffer, e.index);
-                               }) ||
-           std::ranges::any_of(stage.stores,
-                               [&](const Store& s) { return crosses(s.buffer, s.index); });
+    const auto stores_across = [&](const Store& s) {
+      return loop::is_across(kernel, s.buffer, s.index);
+    };
+    const auto loads_across = [&](const Expr& e) {
+      return e.kind == Expr::Kind::load && loop::is_across(kernel, e.buffer, e.index);
+    };
+    return std::ranges::any_of(stage.exprs, loads_across) ||
+           std::ranges::any_of(stage.stores, stores_across);
   });
 }
 
@@ -339,8 +355,9 @@ KernelPlan make_plan(const Kernel& kernel, int lanes) {
   if (by_stage <= by_point) return points;
   KernelPlan plan;
   plan.lanes_are_points = true;
-  plan.vectors = vectors_for(kernel);
+  plan.vectors = vectors_for(kernel, lanes);
   plan.tiled = transposes(kernel);
+  plan.picks_elements = picks_elements(kernel);
   for (const Stage& stage : kernel.stages)
     plan.stages.push_back({.block_steps = block_steps(stage, 1)});
   return plan;

@@ -32,6 +32,8 @@ struct KernelPlan {
   // Some access is strided along the lanes but contiguous along the previous grid axis: a block of
   // rows is processed per vector, so that every cache line is fully used while it is cached.
   bool tiled = false;
+  // If lanes are points: some load selects elements from whole vectors, so masks are costly.
+  bool picks_elements = false;
   std::vector<StagePlan> stages;
 };
 
@@ -49,7 +51,7 @@ loop::Kernel specialise(const loop::Kernel& kernel,
                         const std::vector<std::pair<Dim, std::int64_t>>& constants);
 
 // If lanes are points, the maximum size of locals that are kept as one vector per element.
-inline constexpr std::int64_t kMaxLaneLocals = 64;
+inline constexpr std::int64_t kMaxLaneLocals = 1024;
 // Up to this stride between lanes, elements are selected from whole vectors instead of gathered.
 inline constexpr std::int64_t kMaxVectorStep = 4;
 

@@ -172,8 +172,13 @@ Value* emit_prim(Ir& ir, Prim prim, DType operand, Args args) {
 }
 
 Value* round_to(Ir& ir, Value* value, DType dtype) {
-  if (!is_low_float(dtype)) return value;
-  return from_memory(ir, to_memory(ir, value, dtype), dtype);
+  if (dtype == DType::f16) return from_memory(ir, to_memory(ir, value, dtype), dtype);
+  if (dtype != DType::bf16) return value;
+  auto& b = ir.b;
+  Value* bits = ir.bits_of(value);
+  Value* quiet = b.CreateOr(bits, ir.integer(bits, 0x400000));
+  Value* kept = b.CreateSelect(is_nan(ir, value), quiet, rounded_bits(ir, bits));
+  return ir.real_of(b.CreateAnd(kept, ir.integer(bits, 0xffff0000)));
 }
 
 Value* from_memory(Ir& ir, Value* raw, DType dtype) {
@@ -201,9 +206,7 @@ Value* to_memory(Ir& ir, Value* value, DType dtype) {
                              Ir::like(value, b.getInt16Ty()));
     case DType::bf16: {
       Value* bits = ir.bits_of(value);
-      Value* quiet = b.CreateOr(bits, ir.integer(bits, 0x400000));
-      Value* kept = b.CreateSelect(is_nan(ir, value), quiet, rounded_bits(ir, bits));
-      return b.CreateTrunc(b.CreateLShr(kept, ir.integer(bits, 16)),
+      return b.CreateTrunc(b.CreateLShr(bits, ir.integer(bits, 16)),
                            Ir::like(value, b.getInt16Ty()));
     }
     case DType::boolean:
@@ -225,7 +228,7 @@ Value* emit_cast(Ir& ir, Value* value, DType from, DType to) {
     // Values out of range of i32 (or i64) become its smallest value, as in hardware; the rest
     // wraps.
     llvm::Type* first = loop::converts_through_i32(to) ? b.getInt32Ty() : b.getInt64Ty();
-    return b.CreateTrunc(b.CreateFPToSI(value, Ir::like(value, first)), type);
+    return b.CreateTrunc(ir.integer_of(value, first), type);
   }
   bool is_unsigned = from == DType::u8 || from == DType::boolean;
   if (is_float(to)) {
@@ -237,7 +240,7 @@ Value* emit_cast(Ir& ir, Value* value, DType from, DType to) {
 
 Value* emit_constant(Ir& ir, DType dtype, double real, std::int64_t integer) {
   llvm::Type* type = ir.register_type(dtype);
-  if (is_float(dtype)) return llvm::ConstantFP::get(type, real);
+  if (is_float(dtype)) return round_to(ir, llvm::ConstantFP::get(type, real), dtype);
   if (dtype == DType::boolean) return ir.b.getInt1(real != 0);
   return llvm::ConstantInt::get(type, static_cast<std::uint64_t>(integer), true);
 }

@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <cstdlib>
 #include <limits>
+#include <utility>
 
 #include "base/error.hpp"
 #include "problems/matmul_sizes.hpp"
+#include "runtime/drivers/cuda/control_nodes.hpp"
 #include "runtime/drivers/cuda_graph/graph_recording.hpp"
 #include "runtime/drivers/cuda_stream/stream_recording.hpp"
 #include "runtime/session/image.hpp"
@@ -16,8 +18,6 @@ namespace gex::runtime::cuda {
 
 namespace {
 
-// More than 48 KB must be requested explicitly, and static arrays of the kernel count.
-constexpr std::int64_t kDefaultShared = 16 * 1024;
 constexpr int kHelperBlock = 256;
 constexpr std::int64_t kMaxHelperBlocks = 2048;
 
@@ -56,6 +56,9 @@ void check(const DriverApi& api, Result result, const char* what) {
            : "");
 }
 
+DuringCaptures::DuringCaptures(const DriverApi& api) : api_(api) { api_.capture_mode(&mode_); }
+DuringCaptures::~DuringCaptures() { api_.capture_mode(&mode_); }
+
 CudaDevice::CudaDevice(bool graphs, int ordinal)
     : api_(opened_api()),
       graphs_(graphs),
@@ -74,6 +77,8 @@ CudaDevice::CudaDevice(bool graphs, int ordinal)
   check(api_, api_.device_attribute(&minor, kAttributeComputeMinor, device_),
         "querying the device");
   architecture_ = str("sm_", major, minor);
+  check(api_, api_.device_attribute(&multiprocessors_, kAttributeMultiprocessors, device_),
+        "querying the device");
   check(api_, api_.context_retain(&context_, device_), "opening the context");
 }
 
@@ -86,19 +91,22 @@ void CudaDevice::make_current() const { api_.context_set(context_); }
 
 void* CudaDevice::allocate(std::size_t bytes) {
   make_current();
+  const DuringCaptures allowed(api_);
   DevicePtr memory = 0;
-  check(api_, api_.memory_alloc(&memory, std::max<std::size_t>(bytes, 256)), "allocating memory");
+  check(api_, api_.memory_alloc(&memory, std::max<std::size_t>(bytes, 1)), "allocating memory");
   return reinterpret_cast<void*>(memory);
 }
 
 void CudaDevice::deallocate(void* memory, std::size_t) noexcept {
   make_current();
+  const DuringCaptures allowed(api_);
   api_.memory_free(reinterpret_cast<DevicePtr>(memory));
 }
 
 void CudaDevice::write(void* device, const void* host, std::size_t bytes) {
   if (bytes == 0) return;
   make_current();
+  const DuringCaptures allowed(api_);
   check(api_, api_.copy_to_device(reinterpret_cast<DevicePtr>(device), host, bytes),
         "writing device memory");
   // A copy from pageable memory may still be in progress, and our streams don't wait for stream 0.
@@ -151,7 +159,39 @@ void CudaDevice::issue_traced(const std::vector<CudaOp>& ops, const Replay& repl
 
 void CudaDevice::issue_run(std::span<const CudaOp> ops, const std::int64_t* words, CudaQueue& queue,
                            Stream main, Mode mode) const {
-  StreamFork fork(api_, queue.side_streams(), main, ops);
+  while (!ops.empty()) {
+    const auto control = std::ranges::find_if(ops, &CudaOp::is_control);
+    const auto straight = static_cast<std::size_t>(control - ops.begin());
+    if (straight > 0) issue_straight(ops.first(straight), words, queue, main, mode);
+    ops = ops.subspan(straight);
+    if (ops.empty()) return;
+    issue_control(ops.front(), words, queue, main, mode);
+    ops = ops.subspan(1);
+  }
+}
+
+void CudaDevice::issue_control(const CudaOp& op, const std::int64_t* words, CudaQueue& queue,
+                               Stream main, Mode mode) const {
+  if (mode.captures || queue.is_recorded())
+    return ControlNodes(*this, words, queue, mode).add(op, main);
+  const auto holds = [&] {
+    std::uint8_t value = 0;
+    queue.read(&value, reinterpret_cast<const void*>(words[op.word]), 1);
+    return value != 0;
+  };
+  if (op.kind == CudaOp::Kind::branch)
+    return issue_run(holds() ? op.first : op.second, words, queue, main, mode);
+  while (true) {
+    issue_run(op.first, words, queue, main, mode);
+    if (!holds()) return;
+    issue_run(op.second, words, queue, main, mode);
+  }
+}
+
+void CudaDevice::issue_straight(std::span<const CudaOp> ops, const std::int64_t* words,
+                                CudaQueue& queue, Stream main, Mode mode) const {
+  StreamFork fork(api_, queue.side_streams(), main, ops, SideStreams::first_of_depth(mode.depth));
+  mode.is_first = true;
   for (const CudaOp& op : ops) {
     if (op.kind == CudaOp::Kind::record) {
       fork.record(op.event, op.stream);
@@ -161,9 +201,9 @@ void CudaDevice::issue_run(std::span<const CudaOp> ops, const std::int64_t* word
     } else {
       const Stream stream = fork.stream(op.stream);
       if (mode.times != nullptr) mode.times->begin(op, stream);
-      issue(op, words, queue, stream, mode);
+      if (issue(op, words, queue, stream, mode)) mode.is_first = false;
       if (mode.times != nullptr) mode.times->end(op, stream);
-      if (checks_steps_ && !mode.at_gear && !queue.is_recorded()) check_step(op, stream);
+      if (checks_steps_ && !mode.captures && !queue.is_recorded()) check_step(op, stream);
     }
   }
   fork.join();
@@ -174,7 +214,7 @@ void CudaDevice::check_step(const CudaOp& op, Stream stream) const {
   if (result != 0) check(api_, result, str("step \"", op.name, "\"").c_str());
 }
 
-void CudaDevice::launch(const CudaOp& op, DevicePtr parameters, const std::int64_t* words,
+bool CudaDevice::launch(const CudaOp& op, DevicePtr parameters, const std::int64_t* words,
                         Stream stream, Mode mode) const {
   const bool at_gear = mode.at_gear;
   std::int64_t grid = at_gear ? op.gear_grid : words[op.grid_word];
@@ -188,12 +228,8 @@ void CudaDevice::launch(const CudaOp& op, DevicePtr parameters, const std::int64
       shared = std::max(shared, words[word + 2]);
     }
   }
-  if (grid <= 0) return;
-  if (shared > kDefaultShared)
-    check(api_,
-          api_.function_set_attribute(op.function, kFunctionMaxDynamicShared,
-                                      static_cast<int>(shared)),
-          "asking for shared memory");
+  if (grid <= 0) return false;
+  op.code->allow_shared(op.function, shared);
   void* arguments[] = {&parameters};
   // The blocks of a persistent kernel wait for each other.
   LaunchAttribute attribute;
@@ -206,12 +242,14 @@ void CudaDevice::launch(const CudaOp& op, DevicePtr parameters, const std::int64
   config.stream = stream;
   config.attributes = &attribute;
   // Between a traced kernel and its predecessor is an event: it can't begin before that one ends.
-  const bool overlaps = op.waits && mode.times == nullptr;
+  // The predecessor of the first kernel may write what that one reads before it waits.
+  const bool overlaps = op.waits && mode.times == nullptr && !mode.is_first;
   config.num_attributes = overlaps || op.blocks > 0 ? 1 : 0;
   check(api_, api_.launch_with(&config, op.function, arguments, nullptr), "launching a kernel");
+  return true;
 }
 
-void CudaDevice::issue(const CudaOp& op, const std::int64_t* words, CudaQueue& queue, Stream stream,
+bool CudaDevice::issue(const CudaOp& op, const std::int64_t* words, CudaQueue& queue, Stream stream,
                        Mode mode) const {
   const bool at_gear = mode.at_gear;
   DevicePtr parameters = queue.block() + static_cast<DevicePtr>(op.word) * 8;
@@ -223,28 +261,31 @@ void CudaDevice::issue(const CudaOp& op, const std::int64_t* words, CudaQueue& q
     case CudaOp::Kind::library: {
       const std::int64_t* dims = at_gear ? op.gear_dims.data() : words + op.dims_word;
       namespace at = problems::matmul_dims;
-      if (dims[at::batch1] <= 0 || dims[at::m] <= 0 || dims[at::n] <= 0) return;
+      if (dims[at::batch1] <= 0 || dims[at::m] <= 0 || dims[at::n] <= 0) return false;
       std::string why_not;
       void* handle = queue.cublas(stream, op.stream);
       launch_matmul(*op.matmul, words + op.word, dims, *cublas_api(why_not), handle);
-      return;
+      return true;
     }
     case CudaOp::Kind::copy:
     case CudaOp::Kind::fill: {
       const bool copies = op.kind == CudaOp::Kind::copy;
       const std::int64_t bytes = at_gear ? op.gear_bytes : words[op.end_word - 1];
-      if (bytes <= 0) return;
+      if (bytes <= 0) return false;
       void* arguments[] = {&parameters, &pattern, &width};
       check(api_,
             api_.launch(op.function, blocks_for(bytes), 1, 1, kHelperBlock, 1, 1, 0, stream,
                         arguments, nullptr),
             copies ? "copying" : "filling");
-      return;
+      return true;
     }
     case CudaOp::Kind::record:
     case CudaOp::Kind::wait:
-      GEX_CHECK(false, "an event is no work");
+    case CudaOp::Kind::branch:
+    case CudaOp::Kind::loop:
+      break;
   }
+  GEX_CHECK(false, "a step that is no work");
 }
 
 // A captured library call runs with the gear's sizes and the addresses of the capture, so only its
@@ -281,7 +322,10 @@ void CudaRecorder::launch(const LaunchOp& op) {
   const auto merged = loaded_.merged.find(&launch);
   merging_ = merged != loaded_.merged.end();
   out.function = merging_ ? merged->second : loaded_.functions[code];
-  out.waits = loaded_.waiting.contains(out.function);
+  out.code = &loaded_;
+  // Only after a kernel: nothing begins early in the body of a conditional node or after one.
+  out.waits = loaded_.waiting.contains(out.function) && outer_.empty() &&
+              (ops_.empty() || !ops_.back().is_control());
   out.matmul = loaded_.matmuls[code];
   if (out.matmul) {
     if (launch.buffers.size() != 3 || launch.dims.size() != problems::matmul_dims::count)
@@ -308,8 +352,8 @@ void CudaRecorder::launch(const LaunchOp& op) {
   ops_.push_back(std::move(out));
 }
 
-// A call of the library that does not depend on those that it is grouped with: it begins when the
-// first of them does, on a stream of its own, and what follows the group waits for it.
+// Adds a library call to a group of independent calls. It runs on a separate stream from the time
+// that the first call of the group begins; the next step after the group waits for it.
 void CudaRecorder::add_beside_previous(CudaOp call) {
   // Launches are grouped only in Programs with one stream, which have no events.
   if (calls_beside_++ == 0) {
@@ -382,6 +426,29 @@ void CudaRecorder::add_event(CudaOp::Kind kind, int event, int stream) {
   ops_.push_back(std::move(out));
 }
 
+void CudaRecorder::begin_control(const ControlOp& op) {
+  CudaOp control;
+  control.kind = op.loops ? CudaOp::Kind::loop : CudaOp::Kind::branch;
+  control.name = op.loops ? "while" : "if";
+  control.word = op.word;
+  control.function = loaded_.set_condition;
+  outer_.push_back({std::move(control), take_steps()});
+}
+
+void CudaRecorder::next_segment() { outer_.back().control.first = take_steps(); }
+
+void CudaRecorder::end_control() {
+  Outer ended = std::move(outer_.back());
+  outer_.pop_back();
+  CudaOp& control = ended.control;
+  control.second = take_steps();
+  control.end_word = control.word + 1;
+  for (const auto* steps : {&control.first, &control.second})
+    if (!steps->empty()) control.end_word = std::max(control.end_word, steps->back().end_word);
+  ops_ = std::move(ended.before);
+  ops_.push_back(std::move(control));
+}
+
 void CudaRecorder::record(int event, int stream) { add_event(CudaOp::Kind::record, event, stream); }
 void CudaRecorder::wait(int event, int stream) { add_event(CudaOp::Kind::wait, event, stream); }
 
@@ -393,11 +460,17 @@ std::vector<CudaOp> CudaRecorder::take_steps() {
   const bool only_calls = next_event_ > 0;
   for (std::size_t i = 0; several && i < ops_.size(); ++i)
     if (!only_calls || (i > 0 && ops_[i - 1].kind == CudaOp::Kind::wait)) ops_[i].waits = false;
-  return std::move(ops_);
+  merging_ = false;
+  first_call_ = 0;
+  calls_beside_ = 0;
+  return std::exchange(ops_, {});
 }
 
 std::int64_t num_steps(std::span<const CudaOp> ops) {
-  return std::count_if(ops.begin(), ops.end(), [](const CudaOp& op) { return !op.is_event(); });
+  std::int64_t steps = 0;
+  for (const CudaOp& op : ops)
+    steps += op.is_control() ? num_steps(op.first) + num_steps(op.second) : op.is_event() ? 0 : 1;
+  return steps;
 }
 
 void count(const std::vector<CudaOp>& ops, const std::int64_t* words, Tally& tally) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <unordered_map>
 #include <unordered_set>
@@ -24,6 +25,20 @@ class CudaDevice;
 
 // Throws UserError: out_of_memory or device_error with the driver's message.
 void check(const DriverApi& api, Result result, const char* what);
+
+// While one lives, its thread may allocate, load code and wait although a stream is being captured:
+// what it does is no part of the capture.
+class DuringCaptures {
+ public:
+  explicit DuringCaptures(const DriverApi& api);
+  ~DuringCaptures();
+  DuringCaptures(const DuringCaptures&) = delete;
+  DuringCaptures& operator=(const DuringCaptures&) = delete;
+
+ private:
+  const DriverApi& api_;
+  int mode_ = kCaptureRelaxed;  // the thread's own
+};
 
 class CudaQueue final : public Queue {
  public:
@@ -97,22 +112,27 @@ class CudaQueue final : public Queue {
   SideStreams side_;
 };
 
+struct CudaLoaded;
+
 // One step, ready to be issued to a stream.
 struct CudaOp {
-  enum class Kind : std::uint8_t { kernel, library, copy, fill, record, wait };
+  enum class Kind : std::uint8_t { kernel, library, copy, fill, record, wait, branch, loop };
   Kind kind = Kind::kernel;
   std::string name;            // of the step, for messages
   const void* step = nullptr;  // for traces
   int stream = 0;              // of the Program
   int event = -1;              // record, wait
   bool is_event() const { return kind == Kind::record || kind == Kind::wait; }
+  bool is_control() const { return kind == Kind::branch || kind == Kind::loop; }
+  std::vector<CudaOp> first, second;  // then, else; condition, body
   int word = 0, dims_word = 0, grid_word = 0, end_word = 0;
   std::vector<int> merged_grid_words;  // of the launches that run with this one
   int block = 1;
   int epoch = 0;
   Function function = nullptr;
-  bool waits = false;  // the kernel itself waits for its predecessor
-  int blocks = 0;      // persistent kernel: its blocks, which run at the same time
+  const CudaLoaded* code = nullptr;  // that the function is part of
+  bool waits = false;                // the kernel itself waits for its predecessor
+  int blocks = 0;                    // persistent kernel: its blocks, which run at the same time
   std::optional<problems::MatmulProblem> matmul;
   std::uint64_t pattern = 0;
   int width = 1;
@@ -126,6 +146,11 @@ struct CudaOp {
 struct CudaLoaded final : Loaded {
   CudaLoaded(CudaDevice& the_device, const program::Executable& executable);
   ~CudaLoaded() override;
+  // Of static code; loaded on first use and kept. May be called from any thread.
+  Function function_of(const program::DeviceCode& code) const;
+  // Before a launch with this many bytes of dynamic shared memory. The limit of a function never
+  // shrinks: graphs that were captured with more of them need it.
+  void allow_shared(Function function, std::int64_t bytes) const;
 
   CudaDevice& device;
   std::vector<Module> modules;
@@ -134,7 +159,7 @@ struct CudaLoaded final : Loaded {
       waiting;  // kernels that may begin before their predecessor has finished
   std::vector<std::optional<problems::MatmulProblem>> matmuls;  // by code: the library's
   std::unordered_map<const program::Launch*, Function> merged;  // by the first of the launches
-  // Persistent kernels among them.
+  // What a launch of a persistent kernel needs besides its function.
   struct Persistent {
     int blocks = 0, threads = 0;
     std::int64_t shared_bytes = 0;
@@ -142,6 +167,19 @@ struct CudaLoaded final : Loaded {
   std::unordered_map<Function, Persistent> persistent;
   std::size_t constant_bytes = 0;
   Function copy = nullptr, fill = nullptr;  // null where the Program has no such steps
+  Function set_condition = nullptr;         // where records_control
+
+ private:
+  void find_control();
+  void add_persistent(Function function, const program::DeviceCode& code);
+  struct StaticFunction {
+    std::shared_ptr<const std::string> image;
+    Module module = nullptr;
+    Function function = nullptr;
+  };
+  mutable std::mutex mutex_;
+  mutable std::unordered_map<const std::string*, StaticFunction> static_;  // by image
+  mutable std::unordered_map<Function, std::int64_t> shared_limits_;
 };
 
 class CudaDevice final : public Device {
@@ -159,11 +197,14 @@ class CudaDevice final : public Device {
   std::unique_ptr<Recorder> make_recorder(const Image& image, Loaded& loaded,
                                           std::span<const std::int64_t> gear) override;
   bool runs_callables() const override { return false; }
+  bool takes_device_code() const override { return graphs_; }
   int max_queues() const override { return 4; }
 
   const DriverApi& api() const { return api_; }
   bool graphs() const { return graphs_; }
   const std::string& architecture() const { return architecture_; }
+  int multiprocessors() const { return multiprocessors_; }
+  Context context() const { return context_; }
   void make_current() const;  // required on every thread that calls the driver
   // Issues the steps with their actual sizes, one by one. If GEX_CUDA_CHECK is set, waits for each
   // of them, so that a fault is reported with the name of its step.
@@ -176,14 +217,24 @@ class CudaDevice final : public Device {
   struct Mode {
     bool at_gear = false;
     StepTimes* times = nullptr;  // of a traced call
+    bool captures = false;       // into a graph of the engine
+    int depth = 0;               // of the conditional node whose body is captured
+    bool is_first = false;       // step of a run: what is before it on the stream may be foreign
   };
   void issue_run(std::span<const CudaOp> ops, const std::int64_t* words, CudaQueue& queue,
                  Stream main, Mode mode) const;
 
  private:
-  void issue(const CudaOp& op, const std::int64_t* words, CudaQueue& queue, Stream stream,
+  // Steps without if and while among them.
+  void issue_straight(std::span<const CudaOp> ops, const std::int64_t* words, CudaQueue& queue,
+                      Stream main, Mode mode) const;
+  // An if or while step: a conditional node of the graph that is captured, else decided here.
+  void issue_control(const CudaOp& op, const std::int64_t* words, CudaQueue& queue, Stream main,
+                     Mode mode) const;
+  // Both return whether there was anything to do.
+  bool issue(const CudaOp& op, const std::int64_t* words, CudaQueue& queue, Stream stream,
              Mode mode) const;
-  void launch(const CudaOp& op, DevicePtr parameters, const std::int64_t* words, Stream stream,
+  bool launch(const CudaOp& op, DevicePtr parameters, const std::int64_t* words, Stream stream,
               Mode mode) const;
   void check_step(const CudaOp& op, Stream stream) const;
 
@@ -192,6 +243,7 @@ class CudaDevice final : public Device {
   int device_ = 0;
   Context context_ = nullptr;
   std::string architecture_;
+  int multiprocessors_ = 0;
   const bool checks_steps_;  // GEX_CUDA_CHECK
   const int process_;        // the process that owns the context: a forked child can't use it
 };
@@ -207,6 +259,9 @@ class CudaRecorder : public Recorder {
   void fill(const FillOp& op) override;
   void record(int event, int stream) override;
   void wait(int event, int stream) override;
+  void begin_control(const ControlOp& op) override;
+  void next_segment() override;
+  void end_control() override;
 
  protected:
   std::vector<CudaOp> take_steps();
@@ -219,6 +274,12 @@ class CudaRecorder : public Recorder {
   const Image& image_;
   const CudaLoaded& loaded_;
   const std::span<const std::int64_t> gear_;
+  // The if and while steps around the current one, and the steps before each of them.
+  struct Outer {
+    CudaOp control;
+    std::vector<CudaOp> before;
+  };
+  std::vector<Outer> outer_;
   std::vector<CudaOp> ops_;
   bool merging_ = false;  // the last launch runs as one kernel with those marked with_previous
   // The last call of a library that is not marked with_previous, and those marked since.
@@ -227,10 +288,11 @@ class CudaRecorder : public Recorder {
   int next_event_ = 0;
 };
 
-// How many of them are not events.
+// How many launches, copies and fills they are; those of if and while steps count once.
 std::int64_t num_steps(std::span<const CudaOp> ops);
 
-// Adds what a batch did, by its real sizes.
+// Adds what a batch did, by its real sizes. How often the steps inside if and while ran is known to
+// the device alone: they do not count.
 void count(const std::vector<CudaOp>& ops, const std::int64_t* words, Tally& tally);
 
 }  // namespace gex::runtime::cuda

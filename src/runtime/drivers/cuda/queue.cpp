@@ -26,6 +26,7 @@ CudaQueue::CudaQueue(CudaDevice& device)
 CudaQueue::~CudaQueue() {
   const DriverApi& api = device_.api();
   device_.make_current();
+  const DuringCaptures allowed(api);
   // Work of the last call on the caller's stream may still use the arena and the block.
   if (has_run_) api.event_synchronize(last_done_);
   reset();
@@ -108,7 +109,8 @@ void CudaQueue::finish() {
     return;
   }
   if (!from_caller_) check(api, api.stream_synchronize(stream_), "running a program");
-  // One event tells the end of the call, and that its pinned memory is free.
+  // The last event recorded here marks the end of the call. That of a slot also says that the
+  // slot's pinned memory is free.
   last_done_ = nullptr;
   for (Slot* slot : slots_of_call_)
     if (!slot->recorded) {

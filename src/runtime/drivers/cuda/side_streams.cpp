@@ -46,8 +46,8 @@ void SideStreams::synchronise() noexcept {
 }
 
 StreamFork::StreamFork(const DriverApi& api, SideStreams& side, Stream main,
-                       std::span<const CudaOp> steps)
-    : api_(api), side_(side), main_(main) {
+                       std::span<const CudaOp> steps, int first)
+    : api_(api), side_(side), main_(main), first_(first) {
   side_.used_.clear();
   side_.recorded_.clear();
   for (const CudaOp& step : steps)
@@ -55,11 +55,13 @@ StreamFork::StreamFork(const DriverApi& api, SideStreams& side, Stream main,
   if (side_.used_.empty()) return;
   check(api_, api_.event_record(side_.end_of(0), main_), "recording the beginning of a run");
   for (int number : side_.used_)
-    check(api_, api_.stream_wait(side_.stream(number), side_.end_of(0), 0),
+    check(api_, api_.stream_wait(stream(number), side_.end_of(0), 0),
           "waiting for the beginning of a run");
 }
 
-Stream StreamFork::stream(int number) { return number == 0 ? main_ : side_.stream(number); }
+Stream StreamFork::stream(int number) {
+  return number == 0 ? main_ : side_.stream(first_ + number);
+}
 
 void StreamFork::record(int event, int number) {
   check(api_, api_.event_record(side_.event(event), stream(number)), "recording an event");
@@ -73,7 +75,7 @@ void StreamFork::wait(int event, int number) {
 
 void StreamFork::join() {
   for (int number : side_.used_) {
-    check(api_, api_.event_record(side_.end_of(number), side_.stream(number)),
+    check(api_, api_.event_record(side_.end_of(number), stream(number)),
           "recording the end of a run");
     check(api_, api_.stream_wait(main_, side_.end_of(number), 0), "waiting for the end of a run");
   }

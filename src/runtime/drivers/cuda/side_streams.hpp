@@ -22,9 +22,12 @@ class SideStreams {
   SideStreams& operator=(const SideStreams&) = delete;
 
   nvidia::Stream stream(int number);  // number > 0
-  nvidia::Event event(int number);    // of the Program
-  nvidia::Event end_of(int stream);   // recorded where the run ends on that stream
-  void synchronise() noexcept;        // after a failed call
+  // Bodies of conditional nodes are captured on streams of their own: this one and those after it
+  // are stream 0 of the Program and its others, in bodies at this depth.
+  static int first_of_depth(int depth) { return depth << 20; }
+  nvidia::Event event(int number);   // of the Program
+  nvidia::Event end_of(int stream);  // recorded where the run ends on that stream
+  void synchronise() noexcept;       // after a failed call
 
  private:
   friend class StreamFork;
@@ -37,11 +40,11 @@ class SideStreams {
   std::vector<int> used_, recorded_;
 };
 
-// One run of steps: forks when made, joins at the end.
+// One run of steps: forks when made, joins at the end. `first`: SideStreams::first_of_depth.
 class StreamFork {
  public:
   StreamFork(const nvidia::DriverApi& api, SideStreams& side, nvidia::Stream main,
-             std::span<const CudaOp> steps);
+             std::span<const CudaOp> steps, int first = 0);
 
   nvidia::Stream stream(int number);
   void record(int event, int stream);
@@ -52,6 +55,7 @@ class StreamFork {
   const nvidia::DriverApi& api_;
   SideStreams& side_;
   nvidia::Stream main_;
+  const int first_;
 };
 
 }  // namespace gex::runtime::cuda

@@ -21,14 +21,31 @@ bool is_library(const CudaOp& op) { return op.kind == CudaOp::Kind::library; }
 
 bool can_be_captured(const CudaOp& op) {
   if (op.epoch > 0) return false;  // sizes that no gear bounds
+  if (op.is_control())
+    return std::ranges::all_of(op.first, can_be_captured) &&
+           std::ranges::all_of(op.second, can_be_captured);
   return !is_library(op) || op.capturable;
 }
 
-// `moving`, by op: library calls that are not captured, since their operands move.
+// A call of a library, and the step of the batch that it is or that it is inside of.
+struct LibraryCall {
+  const CudaOp* op;
+  std::size_t step;
+};
+
+void find_calls(std::span<const CudaOp> ops, std::size_t step, std::vector<LibraryCall>& calls) {
+  for (const CudaOp& op : ops) {
+    if (is_library(op)) calls.push_back({&op, step});
+    find_calls(op.first, step, calls);
+    find_calls(op.second, step, calls);
+  }
+}
+
+// `moving`, by op: steps with library calls that are not captured, since their operands move.
 std::vector<StepRange> ranges_of(const std::vector<CudaOp>& ops, const std::vector<bool>& moving) {
   std::vector<StepRange> ranges;
   for (std::size_t i = 0; i < ops.size(); ++i) {
-    // Events belong to the range that they are in: ranges run one after the other.
+    // An event belongs to the range of the steps before it. Ranges run one after the other.
     const bool captured = ops[i].is_event() && !ranges.empty()
                               ? ranges.back().captured
                               : can_be_captured(ops[i]) && !moving[i];
@@ -38,10 +55,29 @@ std::vector<StepRange> ranges_of(const std::vector<CudaOp>& ops, const std::vect
   return ranges;
 }
 
+// The steps with static code where there is any.
+std::vector<CudaOp> with_code(std::vector<CudaOp> ops, const CudaLoaded& loaded,
+                              const program::DeviceCodes& codes) {
+  for (CudaOp& op : ops) {
+    op.first = with_code(std::move(op.first), loaded, codes);
+    op.second = with_code(std::move(op.second), loaded, codes);
+    if (op.kind != CudaOp::Kind::kernel) continue;
+    const auto found = codes.find(static_cast<const program::Launch*>(op.step));
+    if (found != codes.end()) op.function = loaded.function_of(found->second);
+  }
+  return ops;
+}
+
+// `exact`: graphs are for the sizes of the first call, not for those of the gear.
 class GraphRecording final : public Recording {
  public:
-  GraphRecording(const CudaDevice& device, std::vector<CudaOp> ops, int words)
-      : device_(device), ops_(std::move(ops)), words_(words) {}
+  GraphRecording(const CudaDevice& device, const CudaLoaded& loaded, std::vector<CudaOp> ops,
+                 int words, bool exact)
+      : device_(device), loaded_(loaded), ops_(std::move(ops)), words_(words), exact_(exact) {
+    for (std::size_t i = 0; i < ops_.size(); ++i)
+      find_calls(std::span(ops_).subspan(i, 1), i, calls_);
+    has_control_ = std::ranges::any_of(ops_, &CudaOp::is_control);
+  }
 
   ~GraphRecording() override {
     device_.make_current();
@@ -53,10 +89,15 @@ class GraphRecording final : public Recording {
     if (ops_.empty()) return;
     auto& cuda = static_cast<CudaQueue&>(queue);
     cuda.return_to_context();
+    if (replay.device_code != nullptr && !exact_)
+      return with_static_code(*replay.device_code)->replay(queue, replay);
     cuda.reserve_block(words_);
     cuda.upload(replay.block, ops_.front().word, ops_.back().end_word);
     if (replay.trace != nullptr && !cuda.is_recorded()) {
-      replay_traced(cuda, replay);
+      if (has_control_)  // the body of a conditional node can't have events
+        device_.issue_traced(ops_, replay, cuda);
+      else
+        replay_traced(cuda, replay);
       count(ops_, replay.block, *replay.tally);
       return;
     }
@@ -85,6 +126,20 @@ class GraphRecording final : public Recording {
   // a new address at each call, and a capture for each of them would cost far more than a launch.
   static constexpr int kMaxMoves = 2;
 
+  // A Capture keeps static code for this many sizes; that of others was dropped.
+  static constexpr std::size_t kMostStatic = 64;
+
+  std::shared_ptr<GraphRecording> with_static_code(const StaticDeviceCode& code) {
+    const std::lock_guard lock(mutex_);
+    std::shared_ptr<GraphRecording>& own = static_[code.number];
+    if (own == nullptr)
+      own = std::make_shared<GraphRecording>(device_, loaded_, with_code(ops_, loaded_, code.codes),
+                                             words_, true);
+    const std::shared_ptr<GraphRecording> result = own;
+    if (static_.size() > kMostStatic) static_.erase(static_.begin());
+    return result;
+  }
+
   // The graphs of one queue: kernels in them know the address of its parameter block.
   struct Graphs {
     bool made = false;
@@ -92,7 +147,7 @@ class GraphRecording final : public Recording {
     std::vector<StepRange> ranges;
     std::vector<GraphExec> execs;                   // by range; null where not captured
     std::vector<std::unique_ptr<StepTimes>> times;  // by range; null if not traced
-    // By op, of captured library calls: the addresses of the capture, and how often they changed.
+    // By library call: the addresses of the capture, and how often they changed.
     std::vector<std::vector<std::int64_t>> addresses;
     std::vector<int> moves;
   };
@@ -112,7 +167,7 @@ class GraphRecording final : public Recording {
     }
   }
 
-  // By graphs of its own, which have events beside the steps.
+  // A traced replay uses separate graphs, which have events between the steps.
   void replay_traced(CudaQueue& queue, const Replay& replay) {
     Graphs& graphs = graphs_for(traced_, queue);
     if (!is_valid(graphs, queue, replay.block)) {
@@ -148,24 +203,27 @@ class GraphRecording final : public Recording {
     return all[queue.number()];
   }
 
-  bool is_captured_library(const Graphs& graphs, std::size_t op) const {
-    return is_library(ops_[op]) && can_be_captured(ops_[op]) && graphs.moves[op] < kMaxMoves;
+  // By step: those with a library call whose operands move.
+  std::vector<bool> moving_steps(const Graphs& graphs) const {
+    std::vector<bool> moving(ops_.size());
+    for (std::size_t i = 0; i < graphs.moves.size(); ++i)
+      if (graphs.moves[i] >= kMaxMoves) moving[calls_[i].step] = true;
+    return moving;
   }
 
   bool has_captured_library(const Graphs& graphs) const {
-    for (std::size_t i = 0; i < ops_.size(); ++i)
-      if (is_library(ops_[i]) && can_be_captured(ops_[i]) &&
-          (!graphs.made || is_captured_library(graphs, i)))
-        return true;
-    return false;
+    const std::vector<bool> moving = moving_steps(graphs);
+    return std::ranges::any_of(calls_, [&](const LibraryCall& call) {
+      return can_be_captured(ops_[call.step]) && !moving[call.step];
+    });
   }
 
   // Whether operands of captured library calls are not where they were at the capture.
   bool find_moved_operands(Graphs& graphs, const std::int64_t* block) const {
     bool any = false;
-    for (std::size_t i = 0; i < ops_.size(); ++i) {
-      if (!is_captured_library(graphs, i)) continue;
-      const CudaOp& op = ops_[i];
+    for (std::size_t i = 0; i < calls_.size(); ++i) {
+      if (graphs.addresses[i].empty()) continue;
+      const CudaOp& op = *calls_[i].op;
       if (std::equal(block + op.word, block + op.dims_word, graphs.addresses[i].begin())) continue;
       ++graphs.moves[i];
       any = true;
@@ -182,27 +240,30 @@ class GraphRecording final : public Recording {
   }
 
   void capture(Graphs& graphs, CudaQueue& queue, const Replay& replay, bool traced) {
+    graphs.moves.resize(calls_.size());
+    const std::vector<bool> moving = moving_steps(graphs);
     destroy(graphs);
-    graphs.moves.resize(ops_.size());
-    std::vector<bool> moving(ops_.size());
-    for (std::size_t i = 0; i < ops_.size(); ++i) moving[i] = graphs.moves[i] >= kMaxMoves;
     graphs.ranges = ranges_of(ops_, moving);
     for (const StepRange& range : graphs.ranges) {
       graphs.times.push_back(traced ? std::make_unique<StepTimes>(device_.api(), true) : nullptr);
-      const CudaDevice::Mode mode = {.at_gear = true, .times = graphs.times.back().get()};
+      const CudaDevice::Mode mode = {
+          .at_gear = !exact_, .times = graphs.times.back().get(), .captures = true};
       graphs.execs.push_back(range.captured ? capture_range(range, queue, replay.block, mode)
                                             : nullptr);
       if (graphs.execs.back() != nullptr) ++replay.tally->recordings;
     }
-    graphs.addresses.assign(ops_.size(), {});
-    for (std::size_t i = 0; i < ops_.size(); ++i)
-      if (is_captured_library(graphs, i))
-        graphs.addresses[i].assign(replay.block + ops_[i].word, replay.block + ops_[i].dims_word);
+    graphs.addresses.assign(calls_.size(), {});
+    for (std::size_t i = 0; i < calls_.size(); ++i) {
+      const auto& [op, step] = calls_[i];
+      if (can_be_captured(ops_[step]) && !moving[step])
+        graphs.addresses[i].assign(replay.block + op->word, replay.block + op->dims_word);
+    }
     graphs.made = true;
     graphs.block = queue.block();
   }
 
   static bool does_nothing(const CudaOp& op) {
+    if (op.is_control()) return false;
     if (op.kind == CudaOp::Kind::copy || op.kind == CudaOp::Kind::fill) return op.gear_bytes <= 0;
     return op.gear_grid <= 0;
   }
@@ -230,16 +291,22 @@ class GraphRecording final : public Recording {
   }
 
   const CudaDevice& device_;
+  const CudaLoaded& loaded_;
   const std::vector<CudaOp> ops_;
+  std::vector<LibraryCall> calls_;
+  bool has_control_ = false;
   const int words_;
+  const bool exact_;
   std::mutex mutex_;
   ByQueue by_queue_, traced_;
+  std::map<std::uint64_t, std::shared_ptr<GraphRecording>> static_;  // by number of the code
 };
 
 }  // namespace
 
 std::unique_ptr<Recording> GraphRecorder::finish() {
-  return std::make_unique<GraphRecording>(device_, take_steps(), image_.num_device_words);
+  return std::make_unique<GraphRecording>(device_, loaded_, take_steps(), image_.num_device_words,
+                                          false);
 }
 
 }  // namespace gex::runtime::cuda

@@ -57,6 +57,7 @@ struct AttentionContext {
   bool has_scale;  // else 1/sqrt(head size)
   bool nan_if_fully_masked;
   double scale;
+  RangeFn by_pairs;  // for more than a few rows, see bf16_pairs.hpp; or null
   EpilogueCall epilogue;
   PrologueCall prologues[4];  // of Q, K, V, mask
 };

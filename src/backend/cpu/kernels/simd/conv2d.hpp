@@ -67,7 +67,7 @@ struct Conv2d {
     return c.w_packed && !reads_panels(rule) ? Form::pixels : rule;
   }
 
-  // Of one channel, or whole planes of some.
+  // Finished values: part of the plane of one channel, or whole planes of several channels.
   void finish_row(const T* values, i64 image, i64 channel, i64 col, i64 count) {
     if (context.epilogue.fn) {
       epilogue.run(values, (image * dims[conv2d_dims::o] + channel) * cols + col, count);

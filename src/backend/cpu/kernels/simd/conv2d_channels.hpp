@@ -66,7 +66,7 @@ template <class T>
 struct ChannelConv {
   static constexpr int kWidth = kLanes<T>;
   static constexpr i64 kRoomOfX = kLeftRows * kDepthStride + kTileCols * kDepth;
-  // Of the tile: sums, then finished planes, then weights.
+  // The tile's memory is divided into thirds: sums, finished planes, weights.
   static constexpr i64 kRoom = kTileElements / 3;
   static_assert(kChannelPixels * kWidth <= kRoomOfX && kChannelPixels * kWidth <= kRoom - kWidth);
   static_assert(kChannelTaps * kWidth <= kRoom);

@@ -63,6 +63,8 @@ GEX_INLINE PixelKernel<T> pixel_kernel_for_rows(int rows) {
 
 template <class T>
 struct PixelConv {
+  static constexpr i64 kFewPixels = 64;
+
   const Columns<T>& columns;
   const Conv2dContext& context;
   const ConvSizes& sizes;
@@ -318,18 +320,25 @@ struct PixelConv {
   void multiply_pixels(const T* const* pixels, i64 count, const T* panel, i64 width) const {
     constexpr int lanes = kLanes<T>;
     const i64 groups = ceil_div(count, kPixelRows);
-    for (i64 g = 0; g < groups; ++g) {
+    const auto multiply = [&](i64 g, i64 c, i64 k) {
       const i64 first = count * g / groups;
       const int rows = static_cast<int>(count * (g + 1) / groups - first);
-      const PixelKernel<T> two = pixel_kernel_for_rows<T, 2>(rows);
-      const PixelKernel<T> one = pixel_kernel_for_rows<T, 1>(rows);
-      for (i64 c = 0; c < width; c += 2 * lanes) {
-        const PixelKernel<T> kernel = width - c > lanes ? two : one;
-        for (i64 k = 0; k < depth; k += kDepth)
-          kernel(smaller(kDepth, depth - k), pixels + first, offsets + k, panel + k * kPanel<T> + c,
-                 tile + first * kPanel<T> + c, k > 0);
-      }
+      const PixelKernel<T> kernel =
+          width - c > lanes ? pixel_kernel_for_rows<T, 2>(rows) : pixel_kernel_for_rows<T, 1>(rows);
+      kernel(smaller(kDepth, depth - k), pixels + first, offsets + k, panel + k * kPanel<T> + c,
+             tile + first * kPanel<T> + c, k > 0);
+    };
+    // Of a small image the weights are the larger operand: a slice of them stays in the first-level
+    // cache while all pixels are multiplied by it.
+    if (count <= kFewPixels) {
+      for (i64 k = 0; k < depth; k += kDepth)
+        for (i64 c = 0; c < width; c += 2 * lanes)
+          for (i64 g = 0; g < groups; ++g) multiply(g, c, k);
+      return;
     }
+    for (i64 g = 0; g < groups; ++g)
+      for (i64 c = 0; c < width; c += 2 * lanes)
+        for (i64 k = 0; k < depth; k += kDepth) multiply(g, c, k);
   }
 };
 

@@ -55,6 +55,12 @@ GEX_INLINE ShiftKernel<T> shift_kernel_for(int rows) {
     return shift_kernel_of<T, kVectors, 1, 2, 3, 4, 5, 6>(rows);
 }
 
+template <class T, int... R>
+GEX_INLINE ShiftKernel<T> wide_shift_kernel_of(int rows) {
+  static constexpr ShiftKernel<T> table[] = {&shift_kernel<T, R, vectors_of_rows(R)>...};
+  return table[rows - 1];
+}
+
 template <class T>
 struct ShiftConv {
   static_assert(kShiftSlack >= 2 * kLanes<T>);
@@ -96,8 +102,8 @@ struct ShiftConv {
     }
   }
 
-  // Few enough that the copy is still near when it is read, unless it would mostly be rows that the
-  // next window copies again.
+  // Few enough that the copy is still in the cache when it is read; as many as fit if most rows of
+  // such a small copy would be copied again for the next window.
   i64 rows_at_once() const {
     const i64 most = sizes.shifted_rows(columns.out_w), again = sizes.shift_reach(0);
     const i64 row =
@@ -274,7 +280,16 @@ struct ShiftConv {
     constexpr int lanes = kLanes<T>;
     const ShiftKernel<T> two = shift_kernel_for<T, 2>(count);
     const ShiftKernel<T> one = shift_kernel_for<T, 1>(count);
-    for (i64 c = 0; c < pixels;) {
+    i64 c = 0;
+    if (count <= kFewMicroRows) {
+      const ShiftKernel<T> wide = wide_shift_kernel_of<T, 1, 2, 3, 4>(count);
+      const i64 width = vectors_of_rows(count) * lanes;
+      for (; pixels - c >= width; c += width)
+        for (i64 k = 0; k < space.depth; k += kDepth)
+          wide(smaller(kDepth, space.depth - k), weights + k * kPanel<T>, image + c,
+               space.offsets + k, out + c, kFinishedStride, k > 0);
+    }
+    while (c < pixels) {
       const bool pair = pixels - c > lanes;
       for (i64 k = 0; k < space.depth; k += kDepth)
         (pair ? two : one)(smaller(kDepth, space.depth - k), weights + k * kPanel<T>, image + c,

@@ -68,10 +68,52 @@ struct ConvWeightGrad {
       }
       with_storage<T>(context.x, columns.data, [&](auto* base) {
         columns.for_each_output_row(pixel, n, [&](i64 y, i64 x, i64 from, i64 count) {
-          gather_taps(dst + at + from, base + plane, first, rows, y, x, count);
+          if (reads_vectors())
+            gather_vectors(dst + at + from, base + plane, first, rows, y, x, count);
+          else
+            gather_taps(dst + at + from, base + plane, first, rows, y, x, count);
         });
       });
     });
+  }
+
+  static constexpr i64 kVectorTaps = 8;  // of a row of the kernel, at most
+  // Pixels of a row are adjacent or every second one, so that a vector of them is loaded at once.
+  bool reads_vectors() const {
+    return xs[3] == 1 && context.stride[1] <= 2 && columns.kernel_w <= kVectorTaps;
+  }
+
+  // A part of an output row, for each tap, in vectors. The last one may extend into the next part,
+  // which is written afterwards, or behind the slice.
+  template <class S>
+  void gather_vectors(T* dst, const S* plane, i64 first, i64 rows, i64 y, i64 x, i64 count) const {
+    constexpr i64 lanes = kLanes<T>;
+    static_assert(kDepthStride - kDepth >= lanes);
+    for (i64 at = 0; at < count; at += lanes) {
+      const i64 pixels = smaller(lanes, count - at);
+      if (context.stride[1] == 1)
+        gather_vector<1>(dst + at, plane, first, rows, y, x + at, pixels);
+      else
+        gather_vector<2>(dst + at, plane, first, rows, y, x + at, pixels);
+    }
+  }
+  template <int kStep, class S>
+  GEX_INLINE void gather_vector(T* dst, const S* plane, i64 first, i64 rows, i64 y, i64 x,
+                                i64 pixels) const {
+    using Reads = TapColumns<T, 1, kStep, kVectorBytes>;
+    Reads reads[kVectorTaps];
+    for (i64 t = 0; t < columns.kernel_w; ++t) {
+      const i64 from = columns.input_x(x, t);
+      reads[t] = Reads(-from, columns.width - from, pixels);
+    }
+    Tap t = columns.tap(first);
+    for (i64 r = 0; r < rows; ++r, dst += kDepthStride, columns.next(t)) {
+      const i64 row = columns.input_y(y, t.y);
+      Vec<T> values[1] = {};
+      if (row >= 0 && row < columns.height)
+        reads[t.x].load(plane + t.channel * xs[1] + row * xs[2] + columns.input_x(x, t.x), values);
+      store(dst, values[0]);
+    }
   }
 
   // A part of an output row, for each tap.

@@ -204,10 +204,18 @@ struct Matmul : MatmulLaunch<T> {
   }
 };
 
+// Instead of the packed form, and for as many rows as take longer than reading their columns.
+inline bool takes_pairs(const MatmulContext& c, const i64* dims) {
+  const Form form = Matmul<float>::form_of(c, dims);
+  return form == Form::packed ||
+         (form == Form::few_rows && dims[matmul_dims::m] > kFewRowsWithoutPairs &&
+          !c.prologues[1].fn && columns_in_place(c.a, c.b, c.b_packed, c.any_rows, dims));
+}
+
 void matmul(const void* context, void* const* buffers, const i64* dims, i64 begin, i64 end,
             std::byte* scratch) {
   const auto& c = *static_cast<const MatmulContext*>(context);
-  if (c.by_pairs && Matmul<float>::form_of(c, dims) == Form::packed)
+  if (c.by_pairs && takes_pairs(c, dims))
     c.by_pairs(context, buffers, dims, begin, end, scratch);
   else if (c.a == DType::f64)
     Matmul<double>(c, buffers, dims, scratch).run(begin, end);

@@ -6,8 +6,7 @@
 
 #include <cstdint>
 
-#include "backend/cpu/kernels/simd/matmul_launch.hpp"
-#include "backend/cpu/kernels/simd/pairs.hpp"
+#include "backend/cpu/kernels/simd/matmul_by_dots.hpp"
 
 namespace gex::kernels::GEX_VARIANT {
 namespace {
@@ -80,57 +79,16 @@ void multiply_pairs(i64 rows, i64 cols, i64 pairs, const std::uint32_t* a, const
   }
 }
 
-struct PairMatmul : MatmulLaunch<float> {
+struct PairMatmul : PairLaunch {
   std::uint32_t *left_pairs, *right_pairs;
   i64 left_space;  // in rows of one slice
 
   PairMatmul(const MatmulContext& c, void* const* b, const i64* d, std::byte* s)
-      : MatmulLaunch(c, b, d, s),
+      : PairLaunch(c, b, d, s),
         left_pairs(reinterpret_cast<std::uint32_t*>(scratch.left)),
         right_pairs(reinterpret_cast<std::uint32_t*>(scratch.panels)),
         left_space((kLeftRows * kDepthStride + (c.b_packed ? kTileCols * kDepth : 0)) /
                    kPairStride) {}
-
-  // A block of a matrix as bf16 in memory. Elements computed by a prologue are already rounded to
-  // bf16.
-  MatrixView in_memory(const MatrixView& m, i64 row, i64 rows_of_it, i64 col, i64 cols_of_it) {
-    MatrixView block = m;
-    if (!m.computed) {
-      block.offset += row * m.row_stride + col * m.col_stride;
-      return block;
-    }
-    auto* values = reinterpret_cast<float*>(m.computed->staging);
-    const MatrixView wide = computed_block(values, m, row, rows_of_it, col, cols_of_it);
-    auto* halves = reinterpret_cast<std::uint16_t*>(values);
-    const i64 count = rows_of_it * cols_of_it;
-    for (i64 i = 0; i < count; i += kLanes<float>) {
-      const auto bits = reinterpret_cast<VecU32>(load<float>(values + i));
-      *reinterpret_cast<VecTraits<float, std::uint16_t>::unaligned*>(halves + i) =
-          __builtin_convertvector(bits >> 16, VecU16Half);
-    }
-    return {halves, DType::bf16, 0, wide.row_stride, wide.col_stride};
-  }
-
-  static const BF16* start_of(const MatrixView& m) {
-    return static_cast<const BF16*>(m.data) + m.offset;
-  }
-
-  // Rows of one slice: [row][kPairStride].
-  void pack_left(std::uint32_t* to, const MatrixView& a, i64 row, i64 count, i64 k, i64 slice) {
-    const i64 step = a.computed ? kStagedElements / kDepth : count;
-    for (i64 r = 0; r < count; r += step) {
-      const i64 part = smaller(step, count - r);
-      const MatrixView m = in_memory(a, row + r, part, k, slice);
-      const PairSource source{start_of(m), m.row_stride, m.col_stride, part, slice};
-      std::uint32_t* dst = to + r * kPairStride;
-      if (m.col_stride == 1)
-        pack_pairs_along_depth(dst, kPairStride, source);
-      else if (m.row_stride == 1)
-        pack_pairs_transposed<false>(dst, kPairStride, source);
-      else
-        pack_single_pairs(dst, kPairStride, 1, source, 0, part, 0, source.pairs());
-    }
-  }
 
   // One panel of one slice: [pair][panel]. If B is packed ahead of time, it is used in place.
   const std::uint32_t* panel_of(std::uint32_t* space, const MatrixView& b, i64 k, i64 slice,
@@ -140,24 +98,19 @@ struct PairMatmul : MatmulLaunch<float> {
                                                     col * round_up(depth, 2));
     static_assert(kDepth * kPairPanel <= kStagedElements);
     const i64 width = smaller(kPairPanel, cols - col);
-    const MatrixView m = in_memory(b, k, slice, col, width);
+    const MatrixView m = bf16_in_memory(b, k, slice, col, width);
     pack_pair_columns(space, kPairPanel, {start_of(m), m.col_stride, m.row_stride, width, slice});
     for (i64 p = 0; p < ceil_div(slice, 2); ++p)
       for (i64 c = width; c < kPairPanel; ++c) space[p * kPairPanel + c] = 0;
     return space;
   }
 
-  void finish(i64 batch, i64 row, i64 height, i64 col, i64 width) {
-    for (i64 i = 0; i < height; ++i)
-      finish_row(scratch.tile + i * tile_stride<float>(width), batch, row + i, col, width);
-  }
-
   // Rows of A that are packed over the whole depth, so that B is read once, in order.
   void run_whole_depth(i64 batch, const MatrixView& a, const MatrixView& b, i64 row, i64 height,
                        i64 col0, i64 col1) {
     for (i64 k = 0; k < depth; k += kDepth)
-      pack_left(left_pairs + k / kDepth * height * kPairStride, a, row, height, k,
-                smaller(kDepth, depth - k));
+      pack_pairs_of_rows(left_pairs + k / kDepth * height * kPairStride, kPairStride, a, row,
+                         height, k, smaller(kDepth, depth - k));
     for (i64 col = col0; col < col1; col += kTileCols) {
       const i64 width = smaller(kTileCols, col1 - col), stride = tile_stride<float>(width);
       for (i64 c = 0; c < width; c += kPairPanel)
@@ -184,7 +137,7 @@ struct PairMatmul : MatmulLaunch<float> {
             panel_of(right_pairs + c / kPairPanel * kPanelSlice, b, k, slice, col + c);
       for (i64 r = 0; r < height; r += left_space) {
         const i64 count = smaller(left_space, height - r);
-        pack_left(left_pairs, a, row + r, count, k, slice);
+        pack_pairs_of_rows(left_pairs, kPairStride, a, row + r, count, k, slice);
         for (i64 c = 0; c < width; c += kPairPanel)
           multiply_pairs(count, width - c, ceil_div(slice, 2), left_pairs, panels[c / kPairPanel],
                          scratch.tile + r * stride + c, stride, k > 0, false);
@@ -215,7 +168,11 @@ struct PairMatmul : MatmulLaunch<float> {
 
 void run_by_pairs(const void* context, void* const* buffers, const i64* dims, i64 begin, i64 end,
                   std::byte* scratch) {
-  PairMatmul(*static_cast<const MatmulContext*>(context), buffers, dims, scratch).run(begin, end);
+  const auto& c = *static_cast<const MatmulContext*>(context);
+  if (reads_columns_in_place(c, dims))
+    DotMatmul(c, buffers, dims, scratch).run(begin, end);
+  else
+    PairMatmul(c, buffers, dims, scratch).run(begin, end);
 }
 
 }  // namespace

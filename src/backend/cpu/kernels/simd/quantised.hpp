@@ -1,14 +1,19 @@
 #pragma once
-// Matmuls with quantised weights (problems/quantised_matmul.hpp). Two forms:
+// Matmuls with quantised weights (problems/quantised_matmul.hpp). The forms:
 //
-// - one or two rows: weights are widened in registers, so that the cost is reading them once;
+// - few rows: weights are widened in registers, so that the cost is reading them once;
 // - more rows: four columns of weights at a time are widened into memory that stays in the
-//   first-level cache and multiplied by up to kQuantisedRows rows.
+//   first-level cache and multiplied by up to kQuantisedRows rows; with dot products of bf16 all
+//   columns of a unit, which stay in the second-level cache, as in matmul_by_dots.hpp.
 //
 // Sums of a row never depend on other rows within a form, nor on how the grid is split.
 
 #include "backend/cpu/kernels/quantised_tiles.hpp"
+#if defined(__AVX512BF16__)
+#include "backend/cpu/kernels/simd/matmul_by_dots.hpp"
+#endif
 #include "backend/cpu/kernels/simd/quantised_rows.hpp"
+#include "backend/cpu/kernels/simd/quantised_several_rows.hpp"
 
 namespace gex::kernels::GEX_VARIANT {
 namespace {
@@ -17,16 +22,17 @@ constexpr int kWidened = kQuantisedWidened;
 constexpr int kDotRows = kVectorBytes == 64 ? 6 : 3;  // as many as there are registers for
 
 // sums[R][4] = a[R][depth] . w[4][depth]
-template <class E, int R>
-void dot_tile(i64 depth, const E* __restrict a, const E* __restrict w, i64 stride,
-              float* __restrict sums, i64 sums_stride) {
+template <int R>
+void widened_tile(i64 depth, const float* __restrict a, const float* __restrict w, i64 stride,
+                  float* __restrict sums, i64 sums_stride) {
   Vec<float> acc[R][kWidened] = {};
-  for (i64 k = 0; k < depth; k += kDotStep<E>) {
+  for (i64 k = 0; k < depth; k += kLanes<float>) {
 #pragma GCC unroll 8
     for (int r = 0; r < R; ++r) {
 #pragma GCC unroll 4
       for (int c = 0; c < kWidened; ++c)
-        acc[r][c] = dot_step(acc[r][c], a + r * stride + k, w + c * stride + k);
+        acc[r][c] =
+            mul_add(load<float>(a + r * stride + k), load<float>(w + c * stride + k), acc[r][c]);
     }
   }
   float each[R * kWidened];
@@ -35,12 +41,11 @@ void dot_tile(i64 depth, const E* __restrict a, const E* __restrict w, i64 strid
     for (int c = 0; c < kWidened; ++c) sums[r * sums_stride + c] = each[r * kWidened + c];
 }
 
-template <class E>
-void dot_rows(i64 rows, i64 depth, const E* a, const E* w, i64 stride, float* sums,
-              i64 sums_stride) {
-  using Fn = void (*)(i64, const E*, const E*, i64, float*, i64);
-  static constexpr Fn table[] = {&dot_tile<E, 1>, &dot_tile<E, 2>, &dot_tile<E, 3>,
-                                 &dot_tile<E, 4>, &dot_tile<E, 5>, &dot_tile<E, 6>};
+inline void dot_rows(i64 rows, i64 depth, const float* a, const float* w, i64 stride, float* sums,
+                     i64 sums_stride) {
+  using Fn = void (*)(i64, const float*, const float*, i64, float*, i64);
+  static constexpr Fn table[] = {&widened_tile<1>, &widened_tile<2>, &widened_tile<3>,
+                                 &widened_tile<4>, &widened_tile<5>, &widened_tile<6>};
   static_assert(kDotRows <= 6);
   // Blocks of about the same size.
   for (i64 blocks = ceil_div(rows, kDotRows); blocks > 0; --blocks) {
@@ -51,6 +56,31 @@ void dot_rows(i64 rows, i64 depth, const E* a, const E* w, i64 stride, float* su
     rows -= count;
   }
 }
+
+// Prefetches bytes [from, until) of adjacent columns, some lines of cache at a time.
+struct ColumnPrefetch {
+  Bytes first;
+  i64 stride, columns, from, until, at, column = 0;
+
+  ColumnPrefetch(Bytes of_first, i64 column_stride, i64 count, i64 begin, i64 end)
+      : first(of_first),
+        stride(column_stride),
+        columns(count),
+        from(begin),
+        until(end),
+        at(begin) {}
+
+  i64 lines() const { return columns * ceil_div(until - from, 64); }
+  void fetch_some(i64 count) {
+    for (; count > 0 && column < columns; --count) {
+      fetch(first + column * stride + at);
+      at += 64;
+      if (at < until) continue;
+      at = from;
+      ++column;
+    }
+  }
+};
 
 // One launch, or a range of its grid.
 struct QuantisedLaunch : QuantisedOperands {
@@ -73,36 +103,61 @@ struct QuantisedLaunch : QuantisedOperands {
       const i64 width = smaller(kQuantisedColumns, columns - column);
       const bool first = prepared != row;
       prepared = row;
-      if (!few_rows(*this, row, height, column, width, first))
-        widened(row, height, column, width, first);
+      multiply(row, height, column, width, first);
       for (i64 r = 0; r < height; ++r)
         finish_row(row + r, column, width, space.sums + r * kQuantisedColumns);
     }
   }
 
-  void widened(i64 row, i64 height, i64 column, i64 width, bool first) {
+  void multiply(i64 row, i64 height, i64 column, i64 width, bool first) {
+    if (few_rows(*this, row, height, column, width, first)) return;
 #if defined(__AVX512BF16__)
-    if (context.a == DType::bf16) return widened_as<BF16>(row, height, column, width, first);
+    if (several_rows(*this, row, height, column, width, first)) return;
 #endif
-    widened_as<float>(row, height, column, width, first);
+    widened(row, height, column, width, first);
   }
 
-  template <class E>
-  void widened_as(i64 row, i64 height, i64 column, i64 width, bool first) {
-    E* a = reinterpret_cast<E*>(space.left);
-    E* w = reinterpret_cast<E*>(space.weights);
-    if (first) prepare<E>(a, row, height);
+  void widened(i64 row, i64 height, i64 column, i64 width, bool first) {
+#if defined(__AVX512BF16__)
+    if (context.a == DType::bf16) return staged(row, height, column, width, first);
+#endif
+    auto* a = reinterpret_cast<float*>(space.left);
+    auto* w = reinterpret_cast<float*>(space.weights);
+    if (first) prepare<float>(a, row, height);
     for (i64 c = 0; c < width; c += kWidened) {
       for (i64 j = 0; j < kWidened; ++j)
-        widen_column<E>(w + j * padded, smaller(column + c + j, columns - 1));
-      dot_rows<E>(height, padded, a, w, padded, space.sums + c, kQuantisedColumns);
+        widen_column<float>(w + j * padded, smaller(column + c + j, columns - 1), 0, padded);
+      dot_rows(height, padded, a, w, padded, space.sums + c, kQuantisedColumns);
     }
-    if (!scales_last()) return;
-    for (i64 c = 0; c < width; ++c) {
-      const float scale = scale_at(column + c, 0);
-      for (i64 r = 0; r < height; ++r) space.sums[r * kQuantisedColumns + c] *= scale;
-    }
+    if (scales_last()) scale_sums(height, column, width);
   }
+
+#if defined(__AVX512BF16__)
+  void staged(i64 row, i64 height, i64 column, i64 width, bool first) {
+    auto* a = reinterpret_cast<BF16*>(space.left);
+    auto* w = reinterpret_cast<BF16*>(space.weights);
+    constexpr i64 stride = kQuantisedStagedStride;
+    if (first) prepare<BF16>(a, row, height);
+    const i64 slices = larger(ceil_div(padded, kQuantisedStagedDepth), i64{1});
+    const i64 slice = larger(round_up(ceil_div(padded, slices), kQuantisedBlock), kQuantisedBlock);
+    const i64 bytes_of_8 = context.bits == 4 ? 4 : 8;
+    for (i64 k = 0; k == 0 || k < padded; k += slice) {
+      const i64 end = smaller(k + slice, padded);
+      for (i64 c = 0; c < width; ++c) widen_column<BF16>(w + c * stride, column + c, k, end);
+      // What is widened next: the following slice, or the unit that probably follows.
+      const bool same = end < padded;
+      const i64 from = same ? end : 0, until = same ? smaller(end + slice, depth) : slice;
+      ColumnPrefetch next(this->column(same ? column : column + kQuantisedColumns),
+                          dims[quantised_dims::q_strides], along_depth() ? width : 0,
+                          from / 8 * bytes_of_8, until / 8 * bytes_of_8);
+      const i64 tiles = ceil_div(height, i64{kDotTileRows}) * ceil_div(width, i64{kDotTileCols});
+      const i64 each = ceil_div(next.lines(), tiles);
+      multiply_block(height, width, {a + k, padded, w, stride, end - k, nullptr}, space.sums,
+                     kQuantisedColumns, k > 0, [&] { next.fetch_some(each); });
+    }
+    if (scales_last()) scale_sums(height, column, width);
+  }
+#endif
 
   void finish_row(i64 row, i64 column, i64 width, const float* values) {
     if (context.epilogue.fn) return epilogue.run(values, row * columns + column, width);

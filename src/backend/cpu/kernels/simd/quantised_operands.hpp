@@ -11,7 +11,7 @@ namespace {
 // Memory of a worker; quantised_scratch_bytes is its size.
 struct QuantisedSpace {
   std::byte* left;     // rows of A
-  std::byte* weights;  // widened columns
+  std::byte* weights;  // widened columns, or what sums begin with
   float* sums;         // [rows][kQuantisedColumns]
   float* scales;       // of kQuantisedWidened columns, likewise the offsets
   float* offsets;
@@ -25,7 +25,7 @@ struct QuantisedSpace {
       return here;
     };
     left = take(rows * padded);
-    weights = take(kQuantisedWidened * padded);
+    weights = take(larger(kQuantisedWidened * padded, kQuantisedStaged));
     sums = reinterpret_cast<float*>(take(kQuantisedRows * kQuantisedColumns));
     scales = reinterpret_cast<float*>(take(kQuantisedWidened * groups));
     offsets = reinterpret_cast<float*>(take(kQuantisedWidened * groups));
@@ -83,13 +83,22 @@ struct QuantisedOperands {
     i64 g = 0;
     if (context.has_scale && strides[1] == 1)
       with_storage<float>(context.scale, buffers[2], [&](auto* data) {
-        for (; g + kLanes<float> <= groups; g += kLanes<float>)
-          store(to + g, load<float>(data + n * strides[0] + g));
+        for (; g < groups; g += kLanes<float>)
+          store(to + g, groups - g < kLanes<float>
+                            ? load_part<float>(data + n * strides[0] + g, groups - g)
+                            : load<float>(data + n * strides[0] + g));
       });
     for (; g < groups; ++g) to[g] = scale_at(n, g);
   }
   void read_offsets(float* to, i64 n) const {
     for (i64 g = 0; g < groups; ++g) to[g] = offset_at(n, g);
+  }
+
+  void scale_sums(i64 height, i64 column, i64 width) const {
+    for (i64 c = 0; c < width; ++c) {
+      const float scale = scale_at(column + c, 0);
+      for (i64 r = 0; r < height; ++r) space.sums[r * kQuantisedColumns + c] *= scale;
+    }
   }
 
   // --- rows of A ----------------------------------------------------------------------------
@@ -134,29 +143,34 @@ struct QuantisedOperands {
     return static_cast<float>(value - context.zero);
   }
 
-  // Column n as elements of the dot products: scaled unless that happens last.
+  // Elements [begin, end) of column n as those of the dot products: scaled unless that happens
+  // last. `begin` and `end` are multiples of kQuantisedBlock, and zeros follow the last weights.
   template <class E>
-  void widen_column(E* to, i64 n) {
+  void widen_column(E* to, i64 n, i64 begin, i64 end) {
     const bool scaled = !scales_last();
     if (scaled) {
       read_scales(space.scales, n);
       read_offsets(space.offsets, n);
     }
     Bytes q = column(n);
-    for (i64 g = 0; g < groups; ++g) {
-      const i64 begin = g * group, end = smaller(begin + group, depth);
+    const auto place = [&](i64 k) {
+      return (context.bits == 4 ? PairOrder<E>::place(k) : k) - begin;
+    };
+    const i64 last = smaller(end, depth);
+    i64 k = begin;
+    if (context.bits == 4) k = widen_by_tables(to, q, begin, last, scaled);
+    for (i64 g = k / group; k < last; ++g) {
+      const i64 stop = smaller((g + 1) * group, last);
       const float scale = scaled ? space.scales[g] : 1, offset = scaled ? space.offsets[g] : 0;
-      i64 k = begin;
       if (context.bits == 4)
-        k = widen_halves(to, q, begin, end, scale, offset);
+        k = widen_halves(to, begin, q, k, stop, scale, offset);
       else if (along_depth())
-        k = context.is_signed ? widen_bytes(to, reinterpret_cast<const std::int8_t*>(q), begin, end,
-                                            scale, offset)
-                              : widen_bytes(to, q, begin, end, scale, offset);
-      for (; k < end; ++k)
-        copy(to + (context.bits == 4 ? PairOrder<E>::place(k) : k), number(q, k) * scale + offset);
+        k = context.is_signed ? widen_bytes(to - begin, reinterpret_cast<const std::int8_t*>(q), k,
+                                            stop, scale, offset)
+                              : widen_bytes(to - begin, q, k, stop, scale, offset);
+      for (; k < stop; ++k) copy(to + place(k), number(q, k) * scale + offset);
     }
-    for (i64 k = depth; k < padded; ++k) to[context.bits == 4 ? PairOrder<E>::place(k) : k] = E{};
+    for (i64 k = larger(begin, depth); k < end; ++k) to[place(k)] = E{};
   }
 
  private:
@@ -212,8 +226,52 @@ struct QuantisedOperands {
     return k;
   }
 
+  // Widens 4-bit numbers from `begin` on as far as whole tables go; returns the first one left.
+  i64 widen_by_tables(float*, Bytes, i64 begin, i64, bool) const { return begin; }
+  i64 widen_by_tables(BF16* to, Bytes q, i64 begin, i64 end, bool scaled) const {
+#if defined(__AVX512BF16__)
+    // A table has the 16 numbers of one group, then those of the next one or the same again. The
+    // elements of a block: those with even numbers, then the others.
+    constexpr i64 block = PairOrder<BF16>::block;
+    static_assert(block == 64);
+    if (group % block != 0 && group != block / 2) return begin;
+    const auto numbers = [&](i64 g) __attribute__((always_inline)) {
+      return scaled ? mul_add(halves.table, splat(space.scales[g]), splat(space.offsets[g]))
+                    : halves.table;
+    };
+    const __m512i upper = _mm512_maskz_set1_epi16(0xffff0000, 16);  // of the words
+    const i64 next = group < block ? 1 : 0;
+    __m512i table = {};
+    i64 k = begin, g = begin / group, stop = begin;
+    for (; k + block <= end; k += block) {
+      if (k >= stop) {
+        table = reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(numbers(g + next), numbers(g)));
+        g += 1 + next;
+        stop = g * group;
+      }
+      const __m512i words = _mm512_maskz_cvtepu8_epi16(
+          ~__mmask32{0}, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(q + k / 2)));
+      typedef std::uint16_t Words __attribute__((vector_size(64)));
+      const auto number_of = [&](__m512i index) __attribute__((always_inline)) {
+        // (index & 15) | upper
+        const __m512i place = _mm512_ternarylogic_epi32(index, _mm512_set1_epi16(15), upper, 0xea);
+        return _mm512_maskz_permutexvar_epi16(~__mmask32{0}, place, table);
+      };
+      _mm512_storeu_si512(to + k - begin, number_of(words));
+      _mm512_storeu_si512(
+          to + k - begin + block / 2,
+          number_of(reinterpret_cast<__m512i>(reinterpret_cast<Words>(words) >> 4)));
+    }
+    return k;
+#else
+    (void)to, (void)q, (void)end, (void)scaled;
+    return begin;
+#endif
+  }
+
   template <class E>
-  i64 widen_halves(E* to, Bytes q, i64 begin, i64 end, float scale, float offset) const {
+  i64 widen_halves(E* to, i64 first_of_to, Bytes q, i64 begin, i64 end, float scale,
+                   float offset) const {
     constexpr i64 lanes = kLanes<float>, block = 2 * lanes;
     if (begin % block != 0) return begin;
     i64 k = begin;
@@ -223,7 +281,7 @@ struct QuantisedOperands {
       first = mul_add(first, splat(scale), splat(offset));
       second = mul_add(second, splat(scale), splat(offset));
       // Blocks of narrower elements are longer: this is the first or second half of one.
-      E* at_first = to + PairOrder<E>::place(k);
+      E* at_first = to + PairOrder<E>::place(k) - first_of_to;
       store_one(at_first, first);
       store_one(at_first + kDotStep<E>, second);
     }

@@ -64,7 +64,7 @@ struct HalfByteSteps {
 #if defined(__AVX512BF16__)
 
 // Dot products of bf16. Half a byte h becomes 128 + h by setting the other bits of the number, and
-// 16 * (128 + h) for the upper half of a byte: `starts` subtracts what is too much. Words of the
+// 16 * (128 + h) for the upper half of a byte: `starts` subtracts the surplus. Words of the
 // weights have two bytes, so each of their parts is multiplied by every second (bytes) or fourth
 // (halves of bytes) element of a row. kGroups: those of a step, if it consists of several.
 template <int kBits, int kGroups>

@@ -16,17 +16,6 @@ using Bytes = const std::uint8_t*;
 template <class E>
 constexpr i64 kDotStep = kVectorBytes / static_cast<i64>(sizeof(E));
 
-// acc + the products of adjacent elements; acc has fewer lanes than there are bf16 elements.
-GEX_INLINE Vec<float> dot_step(Vec<float> acc, const float* a, const float* w) {
-  return mul_add(load<float>(a), load<float>(w), acc);
-}
-#if defined(__AVX512BF16__)
-GEX_INLINE Vec<float> dot_step(Vec<float> acc, const BF16* a, const BF16* w) {
-  return _mm512_dpbf16_ps(acc, reinterpret_cast<__m512bh>(_mm512_loadu_si512(a)),
-                          reinterpret_cast<__m512bh>(_mm512_loadu_si512(w)));
-}
-#endif
-
 // Two vectors side by side, rounded if the elements are narrower.
 GEX_INLINE void store_two(float* to, Vec<float> first, Vec<float> second) {
   store(to, first);

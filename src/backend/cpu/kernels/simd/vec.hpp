@@ -39,6 +39,13 @@ constexpr int kMicroRows = 6;
 constexpr int kVectorBytes = 16;
 constexpr int kMicroRows = 6;
 #endif
+// Vectors of each row that a kernel of few rows computes at a time: with only two, each addition
+// would wait for the one before.
+constexpr int kFewMicroRows = 4;
+GEX_INLINE constexpr int vectors_of_rows(int rows) {
+  if (kMicroRows == 12) return rows == 1 ? 8 : rows == 2 ? 6 : rows <= kFewMicroRows ? 4 : 2;
+  return rows <= 2 ? 4 : rows == 3 ? 3 : 2;
+}
 
 // Storage of the two 16-bit float types.
 struct F16 {

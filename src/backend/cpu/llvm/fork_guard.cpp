@@ -1,4 +1,4 @@
-#include "backend/cpu/llvm/gate.hpp"
+#include "backend/cpu/llvm/fork_guard.hpp"
 
 #include <pthread.h>
 
@@ -63,13 +63,13 @@ void at_exit() { close(); }
 
 }  // namespace
 
-void Gate::install(std::function<void()> in_child) {
+void ForkGuard::install(std::function<void()> in_child) {
   state().in_child = std::move(in_child);
   pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
   std::atexit(at_exit);
 }
 
-Gate::Pass::Pass() {
+ForkGuard::ForkGuard() {
   if (depth++ > 0) return;
   State& s = state();
   std::unique_lock lock(s.mutex);
@@ -77,7 +77,7 @@ Gate::Pass::Pass() {
   ++s.inside;
 }
 
-Gate::Pass::~Pass() {
+ForkGuard::~ForkGuard() {
   if (--depth > 0) return;
   State& s = state();
   {

@@ -1,11 +1,11 @@
-#include "report/graph_lines.hpp"
+#include "compile/graph_lines.hpp"
 
 #include <cctype>
 #include <unordered_map>
 
 #include "base/error.hpp"
 
-namespace gex::report {
+namespace gex {
 
 namespace {
 
@@ -212,4 +212,4 @@ class Reader {
 
 GraphLines read_lines(std::string_view text) { return Reader(text).read(); }
 
-}  // namespace gex::report
+}  // namespace gex

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-namespace gex::report {
+namespace gex {
 
 struct ValueLine {
   std::string name, type;
@@ -29,4 +29,4 @@ struct GraphLines {
 // UserError(parse_error) if the text was not written by print().
 GraphLines read_lines(std::string_view text);
 
-}  // namespace gex::report
+}  // namespace gex

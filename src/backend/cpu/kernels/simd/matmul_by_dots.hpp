@@ -1,0 +1,206 @@
+#pragma once
+// C[b] = A[b] * B[b] of bf16 matrices where the columns of B are contiguous, as those of the
+// weights of a linear layer are: B is read in place, along its columns. Rows of A are packed: the
+// rows of a tile stay in the first-level cache while a block of columns, which stays in the
+// second-level cache, is multiplied by them. Each sum is 16 partial sums in the lanes of a
+// register, added when a slice of K ends; the order of additions of an output element depends only
+// on K.
+
+#include <cstdint>
+
+#include "backend/cpu/kernels/simd/pair_launch.hpp"
+
+namespace gex::kernels::GEX_VARIANT {
+namespace {
+
+constexpr int kDotTileRows = 6, kDotTileCols = 4;  // of a tile of registers
+constexpr i64 kDotBlockRows = kUnitRows;           // of A, packed at a time
+constexpr i64 kDotBlockCols = 64;                  // of B, in the second-level cache
+constexpr i64 kDotStepDepth = 32;                  // elements of K of one instruction
+constexpr i64 kDotSliceDepth = 2048;               // at most
+
+// Rows of A and columns of B within one slice of K. Rows of A are padded by zeros to whole steps.
+struct DotOperands {
+  const BF16* a;
+  i64 a_stride;
+  const BF16* b;
+  i64 b_stride;
+  i64 depth;
+  const BF16* next;  // columns that are prefetched, or null
+};
+
+// out[4] (+)= the sums of the lanes of four vectors.
+GEX_INLINE void add_lanes(const Vec<float> (&v)[4], float* out, bool accumulate, int count) {
+  const auto halves = [](Vec<float> a, Vec<float> b, int d) __attribute__((always_inline)) {
+    return __builtin_shuffle(a, b, lower_halves<float>(d)) +
+           __builtin_shuffle(a, b, upper_halves<float>(d));
+  };
+  Vec<float> sums = halves(halves(v[0], v[1], 1), halves(v[2], v[3], 1), 2);
+  sums += __builtin_shuffle(sums, lane_numbers<float>() ^ 8);
+  sums += __builtin_shuffle(sums, lane_numbers<float>() ^ 4);
+  for (int i = 0; i < count; ++i) out[i] = accumulate ? out[i] + sums[i] : sums[i];
+}
+
+// tile[R][C] (+)= the products of R rows and C columns. kFetched: prefetches that many columns.
+template <int R, int C, int kFetched>
+void dot_tile_of(const DotOperands& o, float* __restrict tile, i64 tile_stride, bool accumulate) {
+  const auto left = [&](int r, i64 k) __attribute__((always_inline)) {
+    return reinterpret_cast<__m512bh>(_mm512_loadu_si512(o.a + r * o.a_stride + k));
+  };
+  __m512 acc[R][C] = {};
+  i64 k = 0;
+  for (; k + kDotStepDepth <= o.depth; k += kDotStepDepth) {
+    __m512bh right[C];
+#pragma GCC unroll 4
+    for (int c = 0; c < C; ++c)
+      right[c] = reinterpret_cast<__m512bh>(_mm512_loadu_si512(o.b + c * o.b_stride + k));
+#pragma GCC unroll 4
+    for (int c = 0; c < kFetched; ++c) fetch(o.next + c * o.b_stride + k);
+#pragma GCC unroll 8
+    for (int r = 0; r < R; ++r) {
+      const __m512bh row = left(r, k);
+#pragma GCC unroll 4
+      for (int c = 0; c < C; ++c) acc[r][c] = _mm512_dpbf16_ps(acc[r][c], row, right[c]);
+    }
+  }
+  if (k < o.depth) {
+    const auto rest = static_cast<__mmask32>((1u << (o.depth - k)) - 1);
+#pragma GCC unroll 4
+    for (int c = 0; c < C; ++c) {
+      const auto right =
+          reinterpret_cast<__m512bh>(_mm512_maskz_loadu_epi16(rest, o.b + c * o.b_stride + k));
+#pragma GCC unroll 8
+      for (int r = 0; r < R; ++r) acc[r][c] = _mm512_dpbf16_ps(acc[r][c], left(r, k), right);
+    }
+  }
+#pragma GCC unroll 8
+  for (int r = 0; r < R; ++r) {
+    Vec<float> lanes[4] = {};
+#pragma GCC unroll 4
+    for (int c = 0; c < C; ++c) lanes[c] = acc[r][c];
+    add_lanes(lanes, tile + r * tile_stride, accumulate, C);
+  }
+}
+
+using DotTile = void (*)(const DotOperands&, float*, i64, bool);
+
+template <int C, int kFetched>
+DotTile dot_tile(i64 rows) {
+  static_assert(kDotTileRows == 6);
+  static constexpr DotTile table[] = {&dot_tile_of<1, C, kFetched>, &dot_tile_of<2, C, kFetched>,
+                                      &dot_tile_of<3, C, kFetched>, &dot_tile_of<4, C, kFetched>,
+                                      &dot_tile_of<5, C, kFetched>, &dot_tile_of<6, C, kFetched>};
+  return table[rows - 1];
+}
+
+// tile[rows][cols] (+)= a * a block of columns, while columns from `next` on are prefetched: a few
+// by each of the first groups of rows, because many requests at once wait for each other.
+template <class AfterTile>
+void multiply_block(i64 rows, i64 cols, const DotOperands& operands, float* tile, i64 tile_stride,
+                    bool accumulate, const AfterTile& after_tile) {
+  const i64 groups = ceil_div(rows, i64{kDotTileRows});
+  const i64 fetched = groups >= 4 ? 1 : groups >= 2 ? 2 : 4;
+  static_assert(kDotTileCols == 4);
+  for (i64 g = 0; g < groups; ++g) {
+    const i64 first = rows * g / groups, count = rows * (g + 1) / groups - first;
+    DotTile whole = dot_tile<kDotTileCols, 0>(count);
+    if (operands.next && g * fetched < kDotTileCols)
+      whole = fetched == 1   ? dot_tile<kDotTileCols, 1>(count)
+              : fetched == 2 ? dot_tile<kDotTileCols, 2>(count)
+                             : dot_tile<kDotTileCols, 4>(count);
+    DotOperands o = operands;
+    o.a += first * o.a_stride;
+    if (o.next) o.next += g * fetched * o.b_stride;
+    float* out = tile + first * tile_stride;
+    i64 c = 0;
+    for (; c + kDotTileCols <= cols; c += kDotTileCols) {
+      whole(o, out + c, tile_stride, accumulate);
+      after_tile();
+      o.b += kDotTileCols * o.b_stride;
+      if (o.next) o.next += kDotTileCols * o.b_stride;
+    }
+    for (; c < cols; ++c, o.b += o.b_stride)
+      dot_tile<1, 0>(count)(o, out + c, tile_stride, accumulate);
+  }
+}
+
+GEX_INLINE bool reads_columns_in_place(const MatmulContext& c, const i64* dims) {
+  return !c.prologues[1].fn && columns_in_place(c.a, c.b, c.b_packed, c.any_rows, dims);
+}
+
+struct DotMatmul : PairLaunch {
+  std::uint32_t* packed;
+  i64 slice_depth, stride;  // the latter of packed rows, in pairs
+
+  DotMatmul(const MatmulContext& c, void* const* b, const i64* d, std::byte* s)
+      : PairLaunch(c, b, d, s),
+        packed(reinterpret_cast<std::uint32_t*>(scratch.left)),
+        slice_depth(round_up(ceil_div(depth, ceil_div(depth, kDotSliceDepth)), kDotStepDepth)),
+        // Another line of cache, so that rows fall into different sets.
+        stride(slice_depth / 2 + 16) {}
+
+  i64 slices() const { return ceil_div(depth, slice_depth); }
+  i64 depth_of(i64 slice) const { return smaller(slice_depth, depth - slice * slice_depth); }
+
+  void pack_slice(std::uint32_t* to, const MatrixView& a, i64 row, i64 height, i64 slice) {
+    const i64 count = depth_of(slice), pairs = ceil_div(count, 2);
+    pack_pairs_of_rows(to, stride, a, row, height, slice * slice_depth, count);
+    for (i64 r = 0; r < height; ++r)
+      for (i64 p = pairs; p < slice_depth / 2; ++p) to[r * stride + p] = 0;
+  }
+
+  // `whole`: all slices of the rows are packed side by side.
+  void run_rows(i64 batch, i64 row, i64 height, i64 col0, i64 col1, bool whole) {
+    const MatrixView a = left(batch), b = right(batch);
+    const BF16* columns = start_of(b);
+    for (i64 s = 0; whole && s < slices(); ++s)
+      pack_slice(packed + s * height * stride, a, row, height, s);
+    for (i64 col = col0; col < col1; col += kTileCols) {
+      const i64 width = smaller(kTileCols, col1 - col), step = tile_stride<float>(width);
+      for (i64 s = 0; s < slices(); ++s) {
+        std::uint32_t* rows_of_a = packed + (whole ? s * height * stride : 0);
+        if (!whole) pack_slice(rows_of_a, a, row, height, s);
+        for (i64 c = 0; c < width; c += kDotBlockCols) {
+          // Of the block that follows in the order of this loop nest.
+          i64 next = col + c + kDotBlockCols, next_slice = s;
+          if (c + kDotBlockCols >= width) {
+            next_slice = (s + 1) % slices();
+            next = next_slice == 0 ? col + width : col;
+          }
+          const DotOperands operands{reinterpret_cast<const BF16*>(rows_of_a),
+                                     2 * stride,
+                                     columns + (col + c) * b.col_stride + s * slice_depth,
+                                     b.col_stride,
+                                     depth_of(s),
+                                     columns + next * b.col_stride + next_slice * slice_depth};
+          multiply_block(height, smaller(kDotBlockCols, width - c), operands, scratch.tile + c,
+                         step, s > 0, [] {});
+        }
+      }
+      finish(batch, row, height, col, width);
+    }
+  }
+
+  void run(i64 begin, i64 end) {
+    static_assert(kDotBlockRows * (kDotSliceDepth / 2 + 16) <=
+                  kLeftRows * kDepthStride + kTileCols * kDepth);
+    static_assert(kDotBlockRows * kTileCols <= kTileElements);
+    static_assert(kDotSliceDepth <= kStagedElements);
+    constexpr i64 space = kLeftRows * kDepthStride + kTileCols * kDepth;
+    const i64 whole_rows = space / (slices() * stride);
+    for_each_part(begin, end, [&](i64 batch, i64 row0, i64 row1, i64 col0, i64 col1) {
+      const i64 height = row1 - row0;
+      i64 blocks = ceil_div(height, kDotBlockRows);
+      // Rows that a prologue computes are computed once, even if blocks are smaller then.
+      if (is_computed(context) && whole_rows >= kDotBlockRows / 3)
+        blocks = larger(blocks, ceil_div(height, whole_rows));
+      for (i64 i = 0; i < blocks; ++i) {
+        const i64 first = height * i / blocks, count = height * (i + 1) / blocks - first;
+        run_rows(batch, row0 + first, count, col0, col1, count <= whole_rows);
+      }
+    });
+  }
+};
+
+}  // namespace
+}  // namespace gex::kernels::GEX_VARIANT
