@@ -5,9 +5,11 @@ from __future__ import annotations
 import statistics
 import time
 
+import pytest
 import torch
 
 
+@pytest.mark.alone
 def test_eager_matmul_right_after_a_call_is_not_slowed_down() -> None:
     threads = torch.get_num_threads()
     torch.set_num_threads(2)

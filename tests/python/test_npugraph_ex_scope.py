@@ -380,6 +380,7 @@ def two_products(side: Stream) -> Function:
     return fn
 
 
+@pytest.mark.alone
 def test_streams_run_side_by_side_with_the_values_of_one(device: str) -> None:
     fn = two_products(Stream())
     compiled = compile_fn(fn)

@@ -41,6 +41,7 @@ def grow(
     return tokens, logits, seconds
 
 
+@pytest.mark.alone
 @torch.no_grad()
 def test_growing_sequence_has_eagers_tokens_in_one_compile() -> None:
     model = make_model()

@@ -88,8 +88,7 @@ std::vector<Value*> import_vector_norm(AtenCall& c) {  // x, ord, dim, keepdim, 
   return one(to_result(c, y));
 }
 
-// --- layer norm and RMS norm
-// ----------------------------------------------------------------------
+// --- layer norm and RMS norm --------------------------------------------------------------------
 
 std::vector<Value*> import_layer_norm(AtenCall& c) {  // x, normalized_shape, weight, bias, eps
   Graph& g = c.graph();
@@ -174,8 +173,7 @@ std::vector<Value*> import_rms_norm_backward(AtenCall& c) {
   return results;
 }
 
-// --- batch norm
-// -------------------------------------------------------------------------------------
+// --- batch norm ---------------------------------------------------------------------------------
 
 Ints all_but_channels(int rank) {
   Ints axes = all_axes(rank);
@@ -322,8 +320,7 @@ std::vector<Value*> batch_norm_backward(AtenCall& c, const BatchNormGradient& fo
   return results;
 }
 
-// --- group norm
-// -------------------------------------------------------------------------------------
+// --- group norm ---------------------------------------------------------------------------------
 
 std::vector<Value*> import_group_norm(AtenCall& c) {  // x, weight, bias, N, C, HxW, group, eps
   Graph& g = c.graph();
