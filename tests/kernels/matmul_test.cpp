@@ -274,6 +274,7 @@ TEST_P(Matmul, bf16_products_of_any_size_and_layout) {
                                                                {9, 70, 2047},
                                                                {17, 451, 2081},
                                                                {128, 65, 4130},
+                                                               {250, 23, 1057},
                                                                {400, 48, 300},
                                                                {401, 405, 37},
                                                                {700, 20, 515},
@@ -331,6 +332,33 @@ TEST_P(Matmul, columns_in_place_end_where_the_matrix_ends) {
     run_in_steps(make_matmul(t.problem, std::nullopt, GetParam()),
                  {o.a.data(), wide.data(), o.c.data()}, o.dims, o.grid, o.scratch, o.grid);
     check_against_reference(t, o);
+  }
+}
+
+// The sum of an element doesn't depend on its place in a tile, nor on the size of the tile.
+TEST_P(Matmul, columns_in_place_give_the_same_bits_in_any_tile) {
+  namespace at = problems::matmul_dims;
+  for (const i64 k : {300, 1090}) {
+    Case t{.problem = {DType::bf16, DType::bf16, DType::f32}, .m = 37, .n = 70, .k = k};
+    t.b_order = {0, 1, 3, 2};
+    Operands o(t, rng);
+    const auto kernel = make_matmul(t.problem, std::nullopt, GetParam());
+    run_in_steps(kernel, {o.a.data(), o.b.data(), o.c.data()}, o.dims, o.grid, o.scratch, o.grid);
+    check_against_reference(t, o);
+    for (i64 rows = 9; rows < 20; ++rows)
+      for (const i64 col : {0, 1, 2, 3}) {
+        std::vector<i64> dims = o.dims;
+        dims[at::m] = rows;
+        dims[at::n] = t.n - 2 * col;
+        HostTensor c(DType::f32, {rows * t.n});
+        run_in_steps(
+            kernel, {o.a.as<std::uint16_t>() + 3 * k, o.b.as<std::uint16_t>() + col * k, c.data()},
+            dims, matmul_grid(t.problem, 1, rows, dims[at::n], k).constant(), o.scratch, 1);
+        for (i64 i = 0; i < rows; ++i)
+          for (i64 j = 0; j < dims[at::n]; ++j)
+            ASSERT_EQ(c.get(i * t.n + j), o.c.get((i + 3) * t.n + j + col))
+                << rows << " rows from column " << col << " of depth " << k;
+      }
   }
 }
 

@@ -133,7 +133,7 @@ GEX_IN_EVERY_VARIANT constexpr bool columns_in_place(DType a, DType b, bool b_pa
   const std::int64_t rows = dims[at::m], depth = dims[at::k];
   if (a != DType::bf16 || b != DType::bf16 || b_packed || dims[at::b_strides + 2] != 1)
     return false;
-  if (any_rows) return depth >= 2 * kMostDotRows;
+  if (any_rows) return depth >= kMostDotRows;
   return depth > 0 && rows <= kMostDotRows && rows * kDepthOfDotRow <= depth;
 }
 

@@ -36,7 +36,7 @@ inline constexpr std::int64_t kFewRowsDepth = 4096;
 
 // Matmuls of bf16 pairs read contiguous columns in place for at most this many rows, and if K has
 // this many elements for each row.
-inline constexpr std::int64_t kMostDotRows = 128;
+inline constexpr std::int64_t kMostDotRows = 256;
 inline constexpr std::int64_t kDepthOfDotRow = 4;
 // Up to this many rows, few_rows is at least as fast.
 inline constexpr std::int64_t kFewRowsWithoutPairs = 6;

@@ -17,7 +17,8 @@ constexpr int kDotTileRows = 6, kDotTileCols = 4;  // of a tile of registers
 constexpr i64 kDotBlockRows = kUnitRows;           // of A, packed at a time
 constexpr i64 kDotBlockCols = 64;                  // of B, in the second-level cache
 constexpr i64 kDotStepDepth = 32;                  // elements of K of one instruction
-constexpr i64 kDotSliceDepth = 2048;               // at most
+constexpr i64 kDotSliceDepth = 1024;               // at most: rows of a tile and columns that are
+                                                   // prefetched fit the first-level cache
 
 // Rows of A and columns of B within one slice of K. Rows of A are padded by zeros to whole steps.
 struct DotOperands {
@@ -29,16 +30,45 @@ struct DotOperands {
   const BF16* next;  // columns that are prefetched, or null
 };
 
-// out[4] (+)= the sums of the lanes of four vectors.
-GEX_INLINE void add_lanes(const Vec<float> (&v)[4], float* out, bool accumulate, int count) {
-  const auto halves = [](Vec<float> a, Vec<float> b, int d) __attribute__((always_inline)) {
-    return __builtin_shuffle(a, b, lower_halves<float>(d)) +
-           __builtin_shuffle(a, b, upper_halves<float>(d));
-  };
-  Vec<float> sums = halves(halves(v[0], v[1], 1), halves(v[2], v[3], 1), 2);
-  sums += __builtin_shuffle(sums, lane_numbers<float>() ^ 8);
-  sums += __builtin_shuffle(sums, lane_numbers<float>() ^ 4);
-  for (int i = 0; i < count; ++i) out[i] = accumulate ? out[i] + sums[i] : sums[i];
+// Each lane i without the bit `d`: a[i] + a[i ^ d]; with it: b[i] + b[i ^ d]. One shuffle, because
+// those are the slowest of the operations around the dot products.
+template <int d>
+GEX_INLINE Vec<float> add_neighbours(Vec<float> a, Vec<float> b) {
+  const VecIndex<float> lane = lane_numbers<float>(), from_b = (lane & d) != 0;
+  const Vec<float> other = __builtin_shuffle(a, b, (lane ^ d) | (from_b & kLanes<float>));
+  constexpr unsigned with_bit = d == 1 ? 0xaaaa : d == 2 ? 0xcccc : d == 4 ? 0xf0f0 : 0xff00;
+  return _mm512_mask_blend_ps(static_cast<__mmask16>(with_bit), a, b) + other;
+}
+
+// tile[R][C] (+)= the sums of the lanes of each accumulator, from `first` on. Four rows of four
+// columns are one vector of sums.
+template <int first, int R, int C>
+GEX_INLINE void add_lanes(const __m512 (&acc)[R][C], float* tile, i64 tile_stride,
+                          bool accumulate) {
+  static_assert(C == 1 || C == kDotTileCols);
+  constexpr int rows = R - first < 4 ? R - first : 4;
+  Vec<float> sums[4];
+#pragma GCC unroll 4
+  for (int r = 0; r < rows; ++r) {
+    const auto& row = acc[first + r];
+    if constexpr (C == 1)
+      sums[r] = add_neighbours<2>(add_neighbours<1>(row[0], row[0]), Vec<float>{});
+    else
+      sums[r] =
+          add_neighbours<2>(add_neighbours<1>(row[0], row[1]), add_neighbours<1>(row[2], row[3]));
+  }
+  sums[0] = add_neighbours<4>(sums[0], sums[rows > 1]);
+  if constexpr (rows > 2) sums[2] = add_neighbours<4>(sums[2], sums[rows - 1]);
+  sums[0] = add_neighbours<8>(sums[0], sums[rows > 2 ? 2 : 0]);
+#pragma GCC unroll 4
+  for (int r = 0; r < rows; ++r) {
+    constexpr auto mask = static_cast<__mmask8>((1 << C) - 1);
+    float* out = tile + (first + r) * tile_stride;
+    __m128 sum = _mm512_maskz_extractf32x4_ps(mask, sums[0], r);
+    if (accumulate) sum = _mm_add_ps(_mm_maskz_loadu_ps(mask, out), sum);
+    _mm_mask_storeu_ps(out, mask, sum);
+  }
+  if constexpr (first + rows < R) add_lanes<first + rows, R, C>(acc, tile, tile_stride, accumulate);
 }
 
 // tile[R][C] (+)= the products of R rows and C columns. kFetched: prefetches that many columns.
@@ -55,7 +85,7 @@ void dot_tile_of(const DotOperands& o, float* __restrict tile, i64 tile_stride, 
     for (int c = 0; c < C; ++c)
       right[c] = reinterpret_cast<__m512bh>(_mm512_loadu_si512(o.b + c * o.b_stride + k));
 #pragma GCC unroll 4
-    for (int c = 0; c < kFetched; ++c) fetch(o.next + c * o.b_stride + k);
+    for (int c = 0; c < kFetched; ++c) __builtin_prefetch(o.next + c * o.b_stride + k, 0, 3);
 #pragma GCC unroll 8
     for (int r = 0; r < R; ++r) {
       const __m512bh row = left(r, k);
@@ -73,13 +103,7 @@ void dot_tile_of(const DotOperands& o, float* __restrict tile, i64 tile_stride, 
       for (int r = 0; r < R; ++r) acc[r][c] = _mm512_dpbf16_ps(acc[r][c], left(r, k), right);
     }
   }
-#pragma GCC unroll 8
-  for (int r = 0; r < R; ++r) {
-    Vec<float> lanes[4] = {};
-#pragma GCC unroll 4
-    for (int c = 0; c < C; ++c) lanes[c] = acc[r][c];
-    add_lanes(lanes, tile + r * tile_stride, accumulate, C);
-  }
+  add_lanes<0, R, C>(acc, tile, tile_stride, accumulate);
 }
 
 using DotTile = void (*)(const DotOperands&, float*, i64, bool);
@@ -93,31 +117,42 @@ DotTile dot_tile(i64 rows) {
   return table[rows - 1];
 }
 
-// tile[rows][cols] (+)= a * a block of columns, while columns from `next` on are prefetched: a few
-// by each of the first groups of rows, because many requests at once wait for each other.
+DotTile dot_tile_fetching(i64 rows, i64 fetched) {
+  switch (fetched) {
+    case 0:
+      return dot_tile<kDotTileCols, 0>(rows);
+    case 1:
+      return dot_tile<kDotTileCols, 1>(rows);
+    case 2:
+      return dot_tile<kDotTileCols, 2>(rows);
+    default:
+      return dot_tile<kDotTileCols, 4>(rows);
+  }
+}
+
+// tile[rows][cols] (+)= a * a block of columns. As many columns from `next` on are prefetched, one
+// after another and evenly over all tiles, because many requests at once wait for each other.
 template <class AfterTile>
 void multiply_block(i64 rows, i64 cols, const DotOperands& operands, float* tile, i64 tile_stride,
                     bool accumulate, const AfterTile& after_tile) {
   const i64 groups = ceil_div(rows, i64{kDotTileRows});
-  const i64 fetched = groups >= 4 ? 1 : groups >= 2 ? 2 : 4;
-  static_assert(kDotTileCols == 4);
+  const auto fetched_before = [&](i64 tile_number) {
+    return operands.next ? tile_number * kDotTileCols / groups : 0;
+  };
+  i64 tile_number = 0;
   for (i64 g = 0; g < groups; ++g) {
     const i64 first = rows * g / groups, count = rows * (g + 1) / groups - first;
-    DotTile whole = dot_tile<kDotTileCols, 0>(count);
-    if (operands.next && g * fetched < kDotTileCols)
-      whole = fetched == 1   ? dot_tile<kDotTileCols, 1>(count)
-              : fetched == 2 ? dot_tile<kDotTileCols, 2>(count)
-                             : dot_tile<kDotTileCols, 4>(count);
     DotOperands o = operands;
     o.a += first * o.a_stride;
-    if (o.next) o.next += g * fetched * o.b_stride;
     float* out = tile + first * tile_stride;
     i64 c = 0;
-    for (; c + kDotTileCols <= cols; c += kDotTileCols) {
-      whole(o, out + c, tile_stride, accumulate);
+    for (; c + kDotTileCols <= cols; c += kDotTileCols, ++tile_number) {
+      const i64 fetched = fetched_before(tile_number);
+      o.next = operands.next + fetched * o.b_stride;
+      dot_tile_fetching(count, fetched_before(tile_number + 1) - fetched)(o, out + c, tile_stride,
+                                                                          accumulate);
       after_tile();
       o.b += kDotTileCols * o.b_stride;
-      if (o.next) o.next += kDotTileCols * o.b_stride;
     }
     for (; c < cols; ++c, o.b += o.b_stride)
       dot_tile<1, 0>(count)(o, out + c, tile_stride, accumulate);
