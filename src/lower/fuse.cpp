@@ -9,6 +9,7 @@
 #include "loop/walk.hpp"
 #include "lower/cluster.hpp"
 #include "lower/cluster_graph.hpp"
+#include "lower/grid_order.hpp"
 #include "lower/prologue.hpp"
 #include "lower/views.hpp"
 #include "ops/core/problem_rule.hpp"
@@ -499,6 +500,7 @@ class Fusion {
       unit.inputs = std::move(lowered.inputs);
       unit.kernel = std::move(lowered.kernel);
       unit.kernel.name = unit.label();
+      if (cluster.kind == Unit::Kind::loop) order_grid(unit.kernel);
       unit.has_epilogue = cluster.kind == Unit::Kind::problem;
     }
     return unit;

@@ -38,6 +38,8 @@ llvm::Value* pow(Ir& ir, llvm::Value* x, llvm::Value* y);
 
 // f64 rounded to f32.
 llvm::Value* to_f32(Ir& ir, llvm::Value* x);
+// e^x to 22 bits, for x in [-104, 89] or NaN: for sums in which it is the small term.
+llvm::Value* exp_roughly(Ir& ir, llvm::Value* x);
 // x limited to [lo, hi]; NaN stays NaN.
 llvm::Value* clamp(Ir& ir, llvm::Value* x, double lo, double hi);
 
