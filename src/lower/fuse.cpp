@@ -406,6 +406,10 @@ class Fusion {
       why = "its epilogue, which runs row by row, would read columns of a large operand";
       return false;
     }
+    if (lowered.ok && stores_rows_apart(cluster, lowered)) {
+      why = "its epilogue, which runs row by row, would store columns";
+      return false;
+    }
     return lowered.ok && fits;
   }
 
@@ -422,6 +426,23 @@ class Fusion {
       if (elements > kCachedElements && loop::loads_across(kernel, b)) return true;
     }
     return false;
+  }
+
+  // Whether an epilogue would store neighbouring elements of its rows far apart, such as a
+  // convolution's images with the channels last in memory. A kernel of its own runs by tiles.
+  bool stores_rows_apart(const Cluster& cluster, const LoweredCluster& lowered) const {
+    if (cluster.kind != Unit::Kind::problem || options_.costs.library_products) return false;
+    if (cluster.anchor->op().problem->any_result_strides) return false;
+    const loop::Kernel& kernel = lowered.kernel;
+    if (kernel.grid.size() < 2) return false;
+    const Dim lane = kernel.grid.back().index;
+    return std::ranges::any_of(kernel.stages, [&](const loop::Stage& stage) {
+      return std::ranges::any_of(stage.stores, [&](const loop::Store& s) {
+        const auto& buffer = kernel.buffers[static_cast<std::size_t>(s.buffer)];
+        const auto parts = affine_in(loop::linear_offset(buffer, s.index), lane);
+        return !parts || !(parts->coefficient == Dim(1));
+      });
+    });
   }
 
   static constexpr const char* kManyParts =

@@ -163,6 +163,17 @@ class KernelEmitter {
       return ir_.b.CreateAdd(ir_.b.CreateMul(block, tiles),
                              ir_.b.CreateUDiv(inside, ir_.i64(kTileRows)));
     };
+    // A range within one row, as epilogues have, needs no other columns.
+    Value* first_row = ir_.b.CreateUDiv(begin, width);
+    Value* last_row = ir_.b.CreateUDiv(ir_.b.CreateSub(end, ir_.i64(1)), width);
+    Value* one_row = ir_.b.CreateICmpEQ(first_row, last_row);
+    Value* row_start = ir_.b.CreateMul(first_row, width);
+    Value* from_column = ir_.b.CreateSelect(one_row, ir_.b.CreateSub(begin, row_start), ir_.i64(0));
+    Value* to_column = ir_.b.CreateSelect(one_row, ir_.b.CreateSub(end, row_start), width);
+    TileBlocks blocks(scope_, kernel_, kTileRows, [&](int buffer, Dim offset) {
+      return memory_.offset_pointer(buffer, offset);
+    });
+    memory_.blocks = &blocks;
     Value* first = tile_of(begin);
     Value* last = tile_of(ir_.b.CreateSub(end, ir_.i64(1)));
     Carried none;
@@ -170,24 +181,41 @@ class KernelEmitter {
       Value* block = ir_.b.CreateUDiv(tile, tiles);
       Carried indices = decompose(block, outer);
       for (std::size_t a = 0; a < outer; ++a) scope_.bind(kernel_.grid[a].index, indices[a]);
-      Value* lo = ir_.b.CreateMul(ir_.b.CreateURem(tile, tiles), ir_.i64(kTileRows));
-      Value* hi = ir_.b.CreateBinaryIntrinsic(llvm::Intrinsic::smin, rows,
-                                              ir_.b.CreateAdd(lo, ir_.i64(kTileRows)));
       Value* rows_before = ir_.b.CreateMul(block, rows);
-      emit_loop(scope_, ir_.i64(0), width, scope_.lanes, none, [&](Value* column) {
+      Value* top = ir_.b.CreateMul(ir_.b.CreateURem(tile, tiles), ir_.i64(kTileRows));
+      Value* bottom = ir_.b.CreateBinaryIntrinsic(llvm::Intrinsic::smin, rows,
+                                                  ir_.b.CreateAdd(top, ir_.i64(kTileRows)));
+      Value* lo = ir_.b.CreateBinaryIntrinsic(llvm::Intrinsic::smax, top,
+                                              ir_.b.CreateSub(first_row, rows_before));
+      Value* behind = ir_.b.CreateAdd(ir_.b.CreateSub(last_row, rows_before), ir_.i64(1));
+      Value* hi = ir_.b.CreateBinaryIntrinsic(llvm::Intrinsic::smin, bottom, behind);
+      Value* origin = ir_.b.CreateMul(ir_.b.CreateAdd(rows_before, lo), width);
+      TilePart part{lo,    ir_.b.CreateSub(hi, lo),        nullptr,
+                    width, ir_.b.CreateSub(begin, origin), ir_.b.CreateSub(end, origin)};
+      emit_loop(scope_, from_column, to_column, scope_.lanes, none, [&](Value* column) {
+        part.column = column;
+        blocks.fill(part);
         scope_.bind(lane, column);
-        emit_loop(scope_, lo, hi, 1, none, [&](Value* r) {
-          scope_.bind(row, r);
-          Value* start = ir_.b.CreateMul(ir_.b.CreateAdd(rows_before, r), width);
-          Value* from = ir_.b.CreateSub(begin, start);
-          Value* to = ir_.b.CreateBinaryIntrinsic(llvm::Intrinsic::smin, width,
-                                                  ir_.b.CreateSub(end, start));
-          scope_.mask = lanes_between(ir_, scope_.lanes, column, from, to);
-          run_stages();
-        });
+        run_tile_rows(part, row, &blocks);
+        blocks.flush(part);
       });
     });
+    memory_.blocks = nullptr;
     scope_.mask = nullptr;
+  }
+
+  void run_tile_rows(const TilePart& part, Dim row, TileBlocks* blocks) {
+    Carried none;
+    emit_loop(scope_, ir_.i64(0), part.count, 1, none, [&](Value* r) {
+      scope_.bind(row, ir_.b.CreateAdd(part.first, r));
+      blocks->set_row(r);
+      Value* start = ir_.b.CreateMul(r, part.width);
+      Value* from = ir_.b.CreateSub(part.begin, start);
+      Value* to = ir_.b.CreateBinaryIntrinsic(llvm::Intrinsic::smin, part.width,
+                                              ir_.b.CreateSub(part.end, start));
+      scope_.mask = lanes_between(ir_, scope_.lanes, part.column, from, to);
+      run_stages();
+    });
   }
 
   static constexpr std::int64_t kTileRows = 16;  // f32: one cache line
