@@ -1,6 +1,7 @@
 #include "backend/cpu/llvm/kernel_emitter.hpp"
 
 #include "backend/cpu/llvm/debug_lines.hpp"
+#include "backend/cpu/llvm/segments.hpp"
 #include "backend/cpu/llvm/stage.hpp"
 
 namespace gex::codegen {
@@ -120,11 +121,10 @@ class KernelEmitter {
     for (const auto& s : kernel_.stages) loops = loops || !s.domain.empty() || !s.reduce.empty();
     const bool merged = size > kMergedTailSize || (loops && !plan_.picks_elements);
     Tail tail = merged ? Tail::merged : Tail::separate;
-    Carried none;
-    if (outer == 0) {
-      emit_vector_loop(scope_, lane, begin, end, tail, none, [&] { run_stages(); });
-      return;
-    }
+    segments_ = segments_of(kernel_);
+    for (const Segment& segment : segments_)  // inside of a branch
+      scope_.declare(segment.lane, {vector_level + 1, true});
+    if (outer == 0) return run_lanes(begin, end, tail);
     Value* width = scope_.scalar(kernel_.grid.back().extent());
     Value* first = ir_.b.CreateUDiv(begin, width);
     Value* last = ir_.b.CreateUDiv(ir_.b.CreateSub(end, ir_.i64(1)), width);
@@ -136,8 +136,46 @@ class KernelEmitter {
                                               ir_.b.CreateSub(begin, start));
       Value* hi =
           ir_.b.CreateBinaryIntrinsic(llvm::Intrinsic::smin, width, ir_.b.CreateSub(end, start));
-      emit_vector_loop(scope_, lane, lo, hi, tail, none, [&] { run_stages(); });
+      run_lanes(lo, hi, tail);
       step(indices);
+    });
+  }
+
+  // The lanes [lo, hi) of a row, in each segment by its own stages. Most rows are whole, and then
+  // the bounds of all loops are constants.
+  void run_lanes(Value* lo, Value* hi, Tail tail) {
+    Carried none;
+    const Dim lane = kernel_.grid.back().index;
+    if (segments_.empty())
+      return emit_vector_loop(scope_, lane, lo, hi, tail, none, [&] { run_stages(); });
+    Value* from_start = ir_.b.CreateICmpEQ(lo, ir_.i64(0));
+    Value* to_end = ir_.b.CreateICmpEQ(hi, scope_.scalar(*lane.extent()));
+    Value* whole = ir_.b.CreateAnd(from_start, to_end);
+    emit_if(scope_, whole, none, [&] {
+      for (const Segment& segment : segments_)
+        run_segment(segment, ir_.i64(0), scope_.scalar(*segment.lane.extent()), Tail::separate);
+    });
+    emit_if(scope_, ir_.b.CreateNot(whole), none, [&] {
+      for (const Segment& segment : segments_) {
+        Value* length = scope_.scalar(*segment.lane.extent());
+        auto limited = [&](Value* at) {
+          Value* inside = ir_.b.CreateSub(at, ir_.i64(segment.begin));
+          inside = ir_.b.CreateBinaryIntrinsic(llvm::Intrinsic::smax, inside, ir_.i64(0));
+          return ir_.b.CreateBinaryIntrinsic(llvm::Intrinsic::smin, inside, length);
+        };
+        run_segment(segment, limited(lo), limited(hi), tail);
+      }
+    });
+    scope_.lane_index = lane;
+  }
+
+  void run_segment(const Segment& segment, Value* lo, Value* hi, Tail tail) {
+    Carried none;
+    scope_.lane_index = segment.lane;
+    emit_vector_loop(scope_, segment.lane, lo, hi, tail, none, [&] {
+      for (std::size_t s = 0; s < segment.stages.size(); ++s)
+        StageEmitter(scope_, memory_, kernel_, segment.stages[s], plan_.stages[s], true, nullptr)
+            .run();
     });
   }
 
@@ -226,6 +264,7 @@ class KernelEmitter {
   Scope scope_;
   Memory memory_;
   KernelLines lines_;
+  std::vector<Segment> segments_;
 };
 
 }  // namespace

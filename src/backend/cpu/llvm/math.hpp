@@ -23,11 +23,11 @@ llvm::Value* erf(Ir& ir, llvm::Value* x);
 llvm::Value* log(Ir& ir, llvm::Value* x);
 llvm::Value* log2(Ir& ir, llvm::Value* x);
 llvm::Value* log10(Ir& ir, llvm::Value* x);
+llvm::Value* log1p(Ir& ir, llvm::Value* x);
 llvm::Value* sin_or_cos(Ir& ir, llvm::Value* x, bool cosine);
 
 // Computed in f64: where f32 would lose the last bits and speed matters less.
 llvm::Value* tan(Ir& ir, llvm::Value* x);
-llvm::Value* log1p(Ir& ir, llvm::Value* x);
 llvm::Value* sinh(Ir& ir, llvm::Value* x);
 llvm::Value* cosh(Ir& ir, llvm::Value* x);
 llvm::Value* asin(Ir& ir, llvm::Value* x);

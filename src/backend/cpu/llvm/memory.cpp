@@ -82,7 +82,9 @@ bool Memory::is_lane_local(int buffer) const {
 }
 
 Value* Memory::nowhere() {
-  if (!nowhere_) nowhere_ = ir_.stack_slot(ir_.b.getInt64Ty(), 8);
+  // As long as the widest vectors, those of several columns of f64.
+  constexpr std::uint64_t kElements = 64;
+  if (!nowhere_) nowhere_ = ir_.stack_slot(ir_.b.getInt64Ty(), kElements);
   return nowhere_;
 }
 
@@ -197,7 +199,10 @@ Value* Memory::load(int buffer, Dim offset, Value* pred, Value* fill, bool varyi
       if (pred && Ir::width(pred) > 1) touched = ir_.any(combined_mask(pred));
       raw = load_one(type, a.pointers, touched, dtype);
     } else if (a.kind == Kind::contiguous) {
-      Value* mask = combined_mask(pred);
+      // One condition for all lanes selects the address: no mask.
+      const bool one = pred && Ir::width(pred) == 1;
+      if (one) a.pointers = ir_.b.CreateSelect(pred, a.pointers, nowhere());
+      Value* mask = one ? scope_.mask : combined_mask(pred);
       raw = mask ? ir_.b.CreateMaskedLoad(wide, a.pointers, alignment(dtype), mask, ir_.zero(wide))
                  : static_cast<Value*>(ir_.b.CreateAlignedLoad(wide, a.pointers, alignment(dtype)));
     } else if (a.step == -1) {
