@@ -130,7 +130,10 @@ Value* log1p(Ir& ir, Value* x) {
   Value* exponent = b.CreateAShr(shifted, ir.integer(bits, 23));
   Value* moved = b.CreateShl(exponent, ir.integer(bits, 23));
   Value* mantissa = ir.real_of(b.CreateSub(bits, moved));
-  Value* unit = ir.real_of(b.CreateSub(ir.bits_of(one), moved));  // 2^-exponent
+  // 2^-exponent. Nothing is lost of numbers that would need a smaller one.
+  Value* scaled =
+      b.CreateBinaryIntrinsic(Intrinsic::smin, moved, ir.integer(bits, std::int64_t{126} << 23));
+  Value* unit = ir.real_of(b.CreateSub(ir.bits_of(one), scaled));
   Value* f = ir.fma(lost, unit, b.CreateFSub(mantissa, one));
   Value* e = b.CreateSIToFP(exponent, x->getType());
   Value* low = ir.fma(e, ir.real(x, 1.42860682030941723e-6), log_tail(ir, f));

@@ -40,6 +40,15 @@ std::optional<Line> line_of(Dim d, Dim lane) {
   return Line{*step, *start};
 }
 
+// An operand of a comparison that is known as a Dim, small enough for differences.
+std::optional<Dim> compared(const Expr& e) {
+  constexpr std::int64_t kLargest = std::int64_t{1} << 40;
+  if (e.kind == Expr::Kind::index) return e.dim;
+  const bool small = e.imm_int <= kLargest && e.imm_int >= -kLargest;
+  if (e.kind == Expr::Kind::constant && e.dtype == DType::i64 && small) return Dim(e.imm_int);
+  return std::nullopt;
+}
+
 // The points of the lane axis at which some index or condition changes its form.
 class Changes {
  public:
@@ -86,15 +95,10 @@ class Changes {
     }
     for (Dim part : operands) visit(part);
   }
-  static std::optional<Dim> as_dim(const Expr& e) {
-    if (e.kind == Expr::Kind::index) return e.dim;
-    if (e.kind == Expr::Kind::constant && e.dtype == DType::i64) return Dim(e.imm_int);
-    return std::nullopt;
-  }
   void compare(const Stage& stage, const Expr& e) {
     if (e.args.size() != 2) return;
-    const auto a = as_dim(stage.exprs[static_cast<std::size_t>(e.args[0])]);
-    const auto b = as_dim(stage.exprs[static_cast<std::size_t>(e.args[1])]);
+    const auto a = compared(stage.exprs[static_cast<std::size_t>(e.args[0])]);
+    const auto b = compared(stage.exprs[static_cast<std::size_t>(e.args[1])]);
     const bool orders = e.prim == Prim::lt || e.prim == Prim::le || e.prim == Prim::gt ||
                         e.prim == Prim::ge || e.prim == Prim::eq || e.prim == Prim::ne;
     if (!orders || !a || !b) return;
@@ -169,11 +173,9 @@ class Rewritten {
   }
   std::optional<bool> comparison(Prim prim, const std::vector<Scalar>& args) {
     if (args.size() != 2 || args[0].dtype != DType::i64) return std::nullopt;
-    for (Scalar a : args) {
-      const auto kind = s_.expr(a).kind;
-      if (kind != Expr::Kind::index && kind != Expr::Kind::constant) return std::nullopt;
-    }
-    const Dim a = s_.as_dim(args[0]), b = s_.as_dim(args[1]);
+    const auto x = compared(s_.expr(args[0])), y = compared(s_.expr(args[1]));
+    if (!x || !y) return std::nullopt;
+    const Dim a = *x, b = *y;
     switch (prim) {
       case Prim::lt:
         return known_lt(a, b);
