@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "loop/builder.hpp"
+#include "lower/grid_order.hpp"
 
 namespace gex::emit {
 
@@ -84,6 +85,7 @@ void Launches::copy(BufferId dst, const std::vector<Dim>& dst_strides, BufferId 
   store.value = builder.load(0, type.dtype, index).id;
   stage.stores.push_back(std::move(store));
   kernel.stages.push_back(std::move(stage));
+  lower::order_grid(kernel);
   launch(kernel, "copy", {memory_.window(src, src_offset), dst}, {false, true});
 }
 

@@ -105,7 +105,7 @@ bool is_across(const Kernel& kernel, int buffer, const std::vector<Dim>& index) 
   const auto along = affine_in(offset, kernel.grid.back().index);
   const auto before = affine_in(offset, kernel.grid[kernel.grid.size() - 2].index);
   return along && before && along->coefficient != Dim(0) && along->coefficient != Dim(1) &&
-         before->coefficient == Dim(1);
+         (before->coefficient == Dim(1) || before->coefficient == Dim(-1));
 }
 
 bool loads_across(const Kernel& kernel, int buffer) {

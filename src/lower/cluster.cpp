@@ -123,6 +123,10 @@ class Lowering {
       }
       if (shape == unit_shape) return unit_axes;
       if (shape == kept_shape) return kept_axes;
+      if (provably_eq(product(shape), product(kept_shape))) {
+        std::vector<Dim> index = reindex(kept_shape, without_unit_axes(kept_axes), shape);
+        if (is_clean(index)) return index;
+      }
     }
     if (provably_eq(product(shape), product(space))) {
       std::vector<Dim> index = reindex(space, without_unit_axes(vars_), shape);

@@ -9,6 +9,7 @@
 #include "loop/walk.hpp"
 #include "lower/cluster.hpp"
 #include "lower/cluster_graph.hpp"
+#include "lower/grid_order.hpp"
 #include "lower/prologue.hpp"
 #include "lower/views.hpp"
 #include "ops/core/problem_rule.hpp"
@@ -405,6 +406,10 @@ class Fusion {
       why = "its epilogue, which runs row by row, would read columns of a large operand";
       return false;
     }
+    if (lowered.ok && stores_rows_apart(cluster, lowered)) {
+      why = "its epilogue, which runs row by row, would store columns";
+      return false;
+    }
     return lowered.ok && fits;
   }
 
@@ -421,6 +426,23 @@ class Fusion {
       if (elements > kCachedElements && loop::loads_across(kernel, b)) return true;
     }
     return false;
+  }
+
+  // Whether an epilogue would store neighbouring elements of its rows far apart, such as a
+  // convolution's images with the channels last in memory. A kernel of its own runs by tiles.
+  bool stores_rows_apart(const Cluster& cluster, const LoweredCluster& lowered) const {
+    if (cluster.kind != Unit::Kind::problem || options_.costs.library_products) return false;
+    if (cluster.anchor->op().problem->any_result_strides) return false;
+    const loop::Kernel& kernel = lowered.kernel;
+    if (kernel.grid.size() < 2) return false;
+    const Dim lane = kernel.grid.back().index;
+    return std::ranges::any_of(kernel.stages, [&](const loop::Stage& stage) {
+      return std::ranges::any_of(stage.stores, [&](const loop::Store& s) {
+        const auto& buffer = kernel.buffers[static_cast<std::size_t>(s.buffer)];
+        const auto parts = affine_in(loop::linear_offset(buffer, s.index), lane);
+        return !parts || !(parts->coefficient == Dim(1));
+      });
+    });
   }
 
   static constexpr const char* kManyParts =
@@ -499,6 +521,7 @@ class Fusion {
       unit.inputs = std::move(lowered.inputs);
       unit.kernel = std::move(lowered.kernel);
       unit.kernel.name = unit.label();
+      if (cluster.kind == Unit::Kind::loop) order_grid(unit.kernel);
       unit.has_epilogue = cluster.kind == Unit::Kind::problem;
     }
     return unit;

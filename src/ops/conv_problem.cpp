@@ -58,6 +58,13 @@ Value* without_border(const Node& conv, int operand) {
   return operand == 0 ? image_of(conv) : conv.input(static_cast<std::size_t>(operand));
 }
 
+// Kernels read images row by row. Those with few channels, as first layers have, are cheap to read
+// in any order.
+bool channels_are_last(const Type& image, const std::vector<Dim>& strides) {
+  constexpr std::int64_t kFewChannels = 4;
+  return !(strides[3] == Dim(1)) && image.shape[1].range().hi > kFewChannels;
+}
+
 ProblemLaunch conv2d_launch(ProblemContext& c) {
   const Value* image = image_of(c.node);
   auto attrs = c.node.as<Conv>();
@@ -72,6 +79,7 @@ ProblemLaunch conv2d_launch(ProblemContext& c) {
   problems::Conv2dProblem problem = conv_problem(
       attrs, x_type.dtype, w_type.dtype, c.has_epilogue ? accumulated(y_type.dtype) : y_type.dtype);
   problem.x_computed = problems::contains(c.computed, 0);
+  if (!problem.x_computed && channels_are_last(x_type, x.strides)) x = c.dense_copy(x, x_type);
   const std::vector<Dim> y_strides = result_strides(c.node);
   ProblemLaunch launch;
   launch.problem = problem;

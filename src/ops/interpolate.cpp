@@ -1,6 +1,9 @@
 // Resampling of the last axes. One op for all modes: each axis reads one, two or four neighbours of
 // the sampled position.
 
+#include <algorithm>
+#include <functional>
+
 #include "ops/antialias.hpp"
 #include "ops/core/build.hpp"
 #include "ops/core/define.hpp"
@@ -268,6 +271,26 @@ AtenImport gradient(Overload o) {  // grad, output_size, input_size, [align_corn
 // not compute much that nobody reads.
 constexpr std::int64_t kMostShrinking = 4;
 
+// Puts the axes of a new value in memory in the order of those of `from`, if that has one.
+void use_layout_of(const Type& from, Value* value) {
+  if (!from.strides) return;
+  std::vector<std::size_t> order;
+  for (std::size_t d = 0; d < from.shape.size(); ++d) {
+    if (!(*from.strides)[d].is_const()) return;
+    order.push_back(d);
+  }
+  std::ranges::stable_sort(order, std::ranges::greater(),
+                           [&](std::size_t d) { return (*from.strides)[d].constant(); });
+  Type type = value->type();
+  type.strides.emplace(order.size());
+  Dim step = 1;
+  for (std::size_t k = order.size(); k-- > 0;) {
+    (*type.strides)[order[k]] = step;
+    step *= type.shape[order[k]];
+  }
+  value->set_type(std::move(type));
+}
+
 }  // namespace
 
 Value* separate_resampling(Graph& g, Node& node) {
@@ -287,6 +310,7 @@ Value* separate_resampling(Graph& g, Node& node) {
   // What is between the steps is not rounded.
   Value* x = cast(g, node.input(0), compute_type(in.dtype));
   x = apply(g, "interpolate", {x}, last_first ? of_last : of_others);
+  use_layout_of(in, x);
   x = apply(g, "interpolate", {x}, last_first ? of_others : of_last);
   return cast(g, x, in.dtype);
 }

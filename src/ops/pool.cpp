@@ -158,6 +158,9 @@ Value* separate_maxima(Graph& g, Node& node) {
   if (axes == 0) return nullptr;
   auto a = node.as<Pool>();
   if (!separating_pays(a)) return nullptr;
+  // With the channels last in memory all axes of a window cost the same.
+  const auto& strides = node.input(0)->type().strides;
+  if (strides && !(strides->back() == Dim(1))) return nullptr;
   const Shape& in = node.input(0)->type().shape;
   const Shape& out = node.output()->type().shape;
   const std::size_t last = axes - 1, first_axis = in.size() - axes;

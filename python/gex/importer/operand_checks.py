@@ -182,12 +182,13 @@ class ValueChecks:
         except NotADim:
             return
         low = Dim(0) - size if index.from_the_end else Dim(0)
-        key = (index.tensor, low, size)
+        tensor = _without_repeats(index.tensor)
+        key = (tensor, low, size)
         known = self._ranges.of(index.tensor)
         if key in self._done or (known and known.inside(low, size - Dim(1))):
             return
         self._done.add(key)
-        steps.require_range(env[index.tensor], index, low, size)
+        steps.require_range(env[tensor], index, low, size)
 
     def add_fractions(self, args: Sequence[Any], env: dict[Node, Any], steps: _Steps) -> None:
         for place, node in zip(("input", "target"), args):
@@ -231,6 +232,25 @@ class ValueChecks:
             steps.require_not_zero(self._symbols.dim(divisor), dividend, dtype)
         except NotADim:
             return
+
+
+# Views that have every element of their operand.
+_REPEATING = (
+    torch.ops.aten.expand.default,
+    torch.ops.aten.unsqueeze.default,
+    torch.ops.aten.view.default,
+    torch.ops.aten.permute.default,
+)
+
+
+def _without_repeats(tensor: Node) -> Node:
+    """The operand of views: what they repeat is checked once. A view without elements is within
+    every range."""
+    while tensor.target in _REPEATING and isinstance(tensor.args[0], Node):
+        if not all(isinstance(n, int) and n > 0 for n in tensor.meta["val"].shape):
+            break
+        tensor = tensor.args[0]
+    return tensor
 
 
 @dataclass

@@ -77,6 +77,29 @@ std::vector<Value*> largest_of_bags(AtenCall& c, Value* bag, Value* mask) {
           to_result(c, counts_of(g, bag, mask, bags), 2), to_result(c, rows, 3)};
 }
 
+std::optional<Dim> number_of(const Value* scalar) {
+  const Node* node = scalar->producer();
+  if (node == nullptr) return std::nullopt;
+  if (node->is("dim")) return node->as<OneDim>().size;
+  if (!node->is("full")) return std::nullopt;
+  return Dim(static_cast<std::int64_t>(node->as<Full>().value));
+}
+
+// If the bags are successive ranges of one length that cover all indices, as those of an index
+// matrix, that length.
+std::optional<Dim> length_of_bags(const Value* offsets, Dim bags, Dim indices) {
+  const Node* node = offsets->producer();
+  while (node != nullptr && (node->is("cast") || node->is("add"))) {
+    if (node->is("add") && number_of(node->input(1)) != Dim(0)) return std::nullopt;
+    node = node->input(0)->producer();
+  }
+  if (node == nullptr || !node->is("mul")) return std::nullopt;
+  const Node* counts = node->input(0)->producer();
+  const std::optional<Dim> length = number_of(node->input(1));
+  const bool covers = length && provably_eq(*length * bags, indices) && length->range().lo > 0;
+  return covers && counts != nullptr && counts->is("iota") ? length : std::nullopt;
+}
+
 // weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights,
 // include_last_offset, padding_idx -> result, bag of each index, bag sizes, maxima's places
 std::vector<Value*> import_embedding_bag(AtenCall& c) {
@@ -91,8 +114,11 @@ std::vector<Value*> import_embedding_bag(AtenCall& c) {
   if (mode == kBagMax) return largest_of_bags(c, bag, mask);
   Value* rows = rows_or_zero(g, cast(g, take(g, weight, indices, 0), t), mask);
   if (!c.none(6)) rows = mul(g, rows, cast(g, unsqueeze(g, c.tensor(6), -1), t));
-  Value* sums = index_put(g, full(g, t, 0, c.result(0).shape), rows, {bag}, {0}, "add");
-  Value* sizes = counts_of(g, bag, mask, bags);
+  const std::optional<Dim> length = length_of_bags(offsets, bags, count);
+  Value* sums = length ? reduce_sum(g, reshape(g, rows, {bags, *length, c.result(0).shape[1]}), {1})
+                       : index_put(g, full(g, t, 0, c.result(0).shape), rows, {bag}, {0}, "add");
+  Value* sizes = length && mask == nullptr ? expand(g, dim_value(g, *length), {bags})
+                                           : counts_of(g, bag, mask, bags);
   if (mode == kBagMean) {
     Value* divisor = cast(g, maximum(g, sizes, dim_value(g, Dim(1))), t);
     sums = div(g, sums, unsqueeze(g, divisor, -1));

@@ -39,6 +39,15 @@ llvm::Type* Ir::memory_type(DType dtype) {
   return register_type(dtype);
 }
 
+Value* Ir::stack_slot(llvm::Type* type, std::uint64_t count) {
+  auto& entry = b.GetInsertBlock()->getParent()->getEntryBlock();
+  llvm::IRBuilderBase::InsertPointGuard guard(b);
+  b.SetInsertPoint(&entry, entry.begin());
+  auto* slot = b.CreateAlloca(type, b.getInt64(count));
+  slot->setAlignment(llvm::Align(64));
+  return slot;
+}
+
 Value* Ir::iota(int width) {
   if (width == 1) return i64(0);
   std::vector<llvm::Constant*> lanes;

@@ -55,6 +55,9 @@ class Ir {
   llvm::Value* iota(int width);  // 0, 1, 2, ... as i64; the scalar 0 for width 1
   llvm::Value* zero(llvm::Type* type) { return llvm::Constant::getNullValue(type); }
 
+  // Memory on the stack, aligned for vectors.
+  llvm::Value* stack_slot(llvm::Type* type, std::uint64_t count);
+
   // --- vectors ---
   llvm::Value* splat(llvm::Value* v, int width);
   llvm::Value* any(llvm::Value* mask);  // i1: some lane of a bool vector is set

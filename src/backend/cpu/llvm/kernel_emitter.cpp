@@ -1,6 +1,7 @@
 #include "backend/cpu/llvm/kernel_emitter.hpp"
 
 #include "backend/cpu/llvm/debug_lines.hpp"
+#include "backend/cpu/llvm/segments.hpp"
 #include "backend/cpu/llvm/stage.hpp"
 
 namespace gex::codegen {
@@ -120,11 +121,10 @@ class KernelEmitter {
     for (const auto& s : kernel_.stages) loops = loops || !s.domain.empty() || !s.reduce.empty();
     const bool merged = size > kMergedTailSize || (loops && !plan_.picks_elements);
     Tail tail = merged ? Tail::merged : Tail::separate;
-    Carried none;
-    if (outer == 0) {
-      emit_vector_loop(scope_, lane, begin, end, tail, none, [&] { run_stages(); });
-      return;
-    }
+    segments_ = segments_of(kernel_);
+    for (const Segment& segment : segments_)  // inside of a branch
+      scope_.declare(segment.lane, {vector_level + 1, true});
+    if (outer == 0) return run_lanes(begin, end, tail);
     Value* width = scope_.scalar(kernel_.grid.back().extent());
     Value* first = ir_.b.CreateUDiv(begin, width);
     Value* last = ir_.b.CreateUDiv(ir_.b.CreateSub(end, ir_.i64(1)), width);
@@ -136,8 +136,46 @@ class KernelEmitter {
                                               ir_.b.CreateSub(begin, start));
       Value* hi =
           ir_.b.CreateBinaryIntrinsic(llvm::Intrinsic::smin, width, ir_.b.CreateSub(end, start));
-      emit_vector_loop(scope_, lane, lo, hi, tail, none, [&] { run_stages(); });
+      run_lanes(lo, hi, tail);
       step(indices);
+    });
+  }
+
+  // The lanes [lo, hi) of a row, in each segment by its own stages. Most rows are whole, and then
+  // the bounds of all loops are constants.
+  void run_lanes(Value* lo, Value* hi, Tail tail) {
+    Carried none;
+    const Dim lane = kernel_.grid.back().index;
+    if (segments_.empty())
+      return emit_vector_loop(scope_, lane, lo, hi, tail, none, [&] { run_stages(); });
+    Value* from_start = ir_.b.CreateICmpEQ(lo, ir_.i64(0));
+    Value* to_end = ir_.b.CreateICmpEQ(hi, scope_.scalar(*lane.extent()));
+    Value* whole = ir_.b.CreateAnd(from_start, to_end);
+    emit_if(scope_, whole, none, [&] {
+      for (const Segment& segment : segments_)
+        run_segment(segment, ir_.i64(0), scope_.scalar(*segment.lane.extent()), Tail::separate);
+    });
+    emit_if(scope_, ir_.b.CreateNot(whole), none, [&] {
+      for (const Segment& segment : segments_) {
+        Value* length = scope_.scalar(*segment.lane.extent());
+        auto limited = [&](Value* at) {
+          Value* inside = ir_.b.CreateSub(at, ir_.i64(segment.begin));
+          inside = ir_.b.CreateBinaryIntrinsic(llvm::Intrinsic::smax, inside, ir_.i64(0));
+          return ir_.b.CreateBinaryIntrinsic(llvm::Intrinsic::smin, inside, length);
+        };
+        run_segment(segment, limited(lo), limited(hi), tail);
+      }
+    });
+    scope_.lane_index = lane;
+  }
+
+  void run_segment(const Segment& segment, Value* lo, Value* hi, Tail tail) {
+    Carried none;
+    scope_.lane_index = segment.lane;
+    emit_vector_loop(scope_, segment.lane, lo, hi, tail, none, [&] {
+      for (std::size_t s = 0; s < segment.stages.size(); ++s)
+        StageEmitter(scope_, memory_, kernel_, segment.stages[s], plan_.stages[s], true, nullptr)
+            .run();
     });
   }
 
@@ -163,6 +201,17 @@ class KernelEmitter {
       return ir_.b.CreateAdd(ir_.b.CreateMul(block, tiles),
                              ir_.b.CreateUDiv(inside, ir_.i64(kTileRows)));
     };
+    // A range within one row, as epilogues have, needs no other columns.
+    Value* first_row = ir_.b.CreateUDiv(begin, width);
+    Value* last_row = ir_.b.CreateUDiv(ir_.b.CreateSub(end, ir_.i64(1)), width);
+    Value* one_row = ir_.b.CreateICmpEQ(first_row, last_row);
+    Value* row_start = ir_.b.CreateMul(first_row, width);
+    Value* from_column = ir_.b.CreateSelect(one_row, ir_.b.CreateSub(begin, row_start), ir_.i64(0));
+    Value* to_column = ir_.b.CreateSelect(one_row, ir_.b.CreateSub(end, row_start), width);
+    TileBlocks blocks(scope_, kernel_, kTileRows, [&](int buffer, Dim offset) {
+      return memory_.offset_pointer(buffer, offset);
+    });
+    memory_.blocks = &blocks;
     Value* first = tile_of(begin);
     Value* last = tile_of(ir_.b.CreateSub(end, ir_.i64(1)));
     Carried none;
@@ -170,24 +219,41 @@ class KernelEmitter {
       Value* block = ir_.b.CreateUDiv(tile, tiles);
       Carried indices = decompose(block, outer);
       for (std::size_t a = 0; a < outer; ++a) scope_.bind(kernel_.grid[a].index, indices[a]);
-      Value* lo = ir_.b.CreateMul(ir_.b.CreateURem(tile, tiles), ir_.i64(kTileRows));
-      Value* hi = ir_.b.CreateBinaryIntrinsic(llvm::Intrinsic::smin, rows,
-                                              ir_.b.CreateAdd(lo, ir_.i64(kTileRows)));
       Value* rows_before = ir_.b.CreateMul(block, rows);
-      emit_loop(scope_, ir_.i64(0), width, scope_.lanes, none, [&](Value* column) {
+      Value* top = ir_.b.CreateMul(ir_.b.CreateURem(tile, tiles), ir_.i64(kTileRows));
+      Value* bottom = ir_.b.CreateBinaryIntrinsic(llvm::Intrinsic::smin, rows,
+                                                  ir_.b.CreateAdd(top, ir_.i64(kTileRows)));
+      Value* lo = ir_.b.CreateBinaryIntrinsic(llvm::Intrinsic::smax, top,
+                                              ir_.b.CreateSub(first_row, rows_before));
+      Value* behind = ir_.b.CreateAdd(ir_.b.CreateSub(last_row, rows_before), ir_.i64(1));
+      Value* hi = ir_.b.CreateBinaryIntrinsic(llvm::Intrinsic::smin, bottom, behind);
+      Value* origin = ir_.b.CreateMul(ir_.b.CreateAdd(rows_before, lo), width);
+      TilePart part{lo,    ir_.b.CreateSub(hi, lo),        nullptr,
+                    width, ir_.b.CreateSub(begin, origin), ir_.b.CreateSub(end, origin)};
+      emit_loop(scope_, from_column, to_column, scope_.lanes, none, [&](Value* column) {
+        part.column = column;
+        blocks.fill(part);
         scope_.bind(lane, column);
-        emit_loop(scope_, lo, hi, 1, none, [&](Value* r) {
-          scope_.bind(row, r);
-          Value* start = ir_.b.CreateMul(ir_.b.CreateAdd(rows_before, r), width);
-          Value* from = ir_.b.CreateSub(begin, start);
-          Value* to = ir_.b.CreateBinaryIntrinsic(llvm::Intrinsic::smin, width,
-                                                  ir_.b.CreateSub(end, start));
-          scope_.mask = lanes_between(ir_, scope_.lanes, column, from, to);
-          run_stages();
-        });
+        run_tile_rows(part, row, &blocks);
+        blocks.flush(part);
       });
     });
+    memory_.blocks = nullptr;
     scope_.mask = nullptr;
+  }
+
+  void run_tile_rows(const TilePart& part, Dim row, TileBlocks* blocks) {
+    Carried none;
+    emit_loop(scope_, ir_.i64(0), part.count, 1, none, [&](Value* r) {
+      scope_.bind(row, ir_.b.CreateAdd(part.first, r));
+      blocks->set_row(r);
+      Value* start = ir_.b.CreateMul(r, part.width);
+      Value* from = ir_.b.CreateSub(part.begin, start);
+      Value* to = ir_.b.CreateBinaryIntrinsic(llvm::Intrinsic::smin, part.width,
+                                              ir_.b.CreateSub(part.end, start));
+      scope_.mask = lanes_between(ir_, scope_.lanes, part.column, from, to);
+      run_stages();
+    });
   }
 
   static constexpr std::int64_t kTileRows = 16;  // f32: one cache line
@@ -198,6 +264,7 @@ class KernelEmitter {
   Scope scope_;
   Memory memory_;
   KernelLines lines_;
+  std::vector<Segment> segments_;
 };
 
 }  // namespace

@@ -23,11 +23,11 @@ llvm::Value* erf(Ir& ir, llvm::Value* x);
 llvm::Value* log(Ir& ir, llvm::Value* x);
 llvm::Value* log2(Ir& ir, llvm::Value* x);
 llvm::Value* log10(Ir& ir, llvm::Value* x);
+llvm::Value* log1p(Ir& ir, llvm::Value* x);
 llvm::Value* sin_or_cos(Ir& ir, llvm::Value* x, bool cosine);
 
 // Computed in f64: where f32 would lose the last bits and speed matters less.
 llvm::Value* tan(Ir& ir, llvm::Value* x);
-llvm::Value* log1p(Ir& ir, llvm::Value* x);
 llvm::Value* sinh(Ir& ir, llvm::Value* x);
 llvm::Value* cosh(Ir& ir, llvm::Value* x);
 llvm::Value* asin(Ir& ir, llvm::Value* x);
@@ -38,6 +38,8 @@ llvm::Value* pow(Ir& ir, llvm::Value* x, llvm::Value* y);
 
 // f64 rounded to f32.
 llvm::Value* to_f32(Ir& ir, llvm::Value* x);
+// e^x to 22 bits, for x in [-104, 89] or NaN: for sums in which it is the small term.
+llvm::Value* exp_roughly(Ir& ir, llvm::Value* x);
 // x limited to [lo, hi]; NaN stays NaN.
 llvm::Value* clamp(Ir& ir, llvm::Value* x, double lo, double hi);
 

@@ -79,15 +79,14 @@ Value* exp_in_range(Ir& ir, Value* x) {
   return scale(ir, ir.b.CreateFAdd(p, ir.real(x, 1)), s.n);
 }
 
-// The same to 22 bits: for sums in which it is the small term.
+}  // namespace
+
 Value* exp_roughly(Ir& ir, Value* x) {
   Split s = split_ln2(ir, x);
   Value* q = ir.poly(s.r, {0.499992013, 0.166671336, 0.0418944992, 0.00831204932});
   Value* p = ir.fma(ir.b.CreateFMul(s.r, s.r), q, s.r);
   return scale(ir, ir.b.CreateFAdd(p, ir.real(x, 1)), s.n);
 }
-
-}  // namespace
 
 Value* exp(Ir& ir, Value* x) { return exp_in_range(ir, clamp(ir, x, -104, 89)); }
 
@@ -132,23 +131,6 @@ Value* sigmoid(Ir& ir, Value* x) {
   Value* e = exp_in_range(ir, ir.b.CreateSelect(ir.b.CreateFCmpOGT(least, minus), least, minus));
   Value* negative = ir.b.CreateFCmpOLT(x, ir.real(x, 0));
   return ir.b.CreateFDiv(ir.b.CreateSelect(negative, e, one), ir.b.CreateFAdd(e, one));
-}
-
-Value* erf(Ir& ir, Value* x) {
-  Value* t = ir.unary(Intrinsic::fabs, x);
-  // Near zero: x + x*P(x^2).
-  Value* z = ir.b.CreateFMul(x, x);
-  Value* p = ir.poly(
-      z, {0.128379151, -0.376124799, 0.112816826, -0.02676172, 0.00498594018, -0.000595373975});
-  Value* near = ir.fma(p, x, x);
-  // Beyond: 1 - e^(t*G(t) - t), which is 1 from 3.92 on.
-  Value* four = ir.real(x, 4);
-  Value* u = ir.b.CreateSelect(ir.b.CreateFCmpOLT(four, t), four, t);
-  Value* g = ir.poly(u, {-0.12864849, -0.635151327, -0.106236912, 0.023762092, -0.00364247407,
-                         0.000322807813, -1.12317302e-05});
-  Value* tail = exp_roughly(ir, ir.fma(g, u, ir.b.CreateFNeg(u)));
-  Value* far = ir.copysign(ir.b.CreateFSub(ir.real(x, 1), tail), x);
-  return ir.b.CreateSelect(ir.b.CreateFCmpOGT(t, ir.real(x, 0.925)), far, near);
 }
 
 }  // namespace gex::codegen::math

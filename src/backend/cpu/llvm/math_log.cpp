@@ -122,15 +122,23 @@ Value* log10(Ir& ir, Value* x) {
 
 Value* log1p(Ir& ir, Value* x) {
   auto& b = ir.b;
-  Value* d = b.CreateFPExt(x, Ir::like(x, b.getDoubleTy()));
-  Value* u = b.CreateFAdd(d, ir.real(d, 1));  // exact unless |x| < 2^-29
-  const Logarithm log = logarithm_f64(ir, u);
-  Value* result = to_f32(ir, ir.fma(log.exponent, ir.real(d, kLn2), log.of_mantissa));
-  constexpr double kInf = std::numeric_limits<double>::infinity();
-  result = b.CreateSelect(b.CreateFCmpOEQ(x, ir.real(x, -1)), ir.real(x, -kInf), result);
-  result = b.CreateSelect(b.CreateFCmpOEQ(x, ir.real(x, kInf)), x, result);
-  Value* nan = ir.real(x, std::numeric_limits<double>::quiet_NaN());
-  result = b.CreateSelect(b.CreateFCmpULT(x, ir.real(x, -1)), nan, result);
+  Value* one = ir.real(x, 1);
+  Value* u = b.CreateFAdd(x, one);
+  Value* lost = b.CreateFSub(x, b.CreateFSub(u, one));  // by rounding, at most half an ulp of u
+  Value* bits = ir.bits_of(u);
+  Value* shifted = b.CreateSub(bits, ir.integer(bits, 0x3f3504f3));  // sqrt(1/2)
+  Value* exponent = b.CreateAShr(shifted, ir.integer(bits, 23));
+  Value* moved = b.CreateShl(exponent, ir.integer(bits, 23));
+  Value* mantissa = ir.real_of(b.CreateSub(bits, moved));
+  // 2^-exponent. Nothing is lost of numbers that would need a smaller one.
+  Value* scaled =
+      b.CreateBinaryIntrinsic(Intrinsic::smin, moved, ir.integer(bits, std::int64_t{126} << 23));
+  Value* unit = ir.real_of(b.CreateSub(ir.bits_of(one), scaled));
+  Value* f = ir.fma(lost, unit, b.CreateFSub(mantissa, one));
+  Value* e = b.CreateSIToFP(exponent, x->getType());
+  Value* low = ir.fma(e, ir.real(x, 1.42860682030941723e-6), log_tail(ir, f));
+  Value* sum = b.CreateFAdd(low, f);
+  Value* result = with_ends(ir, u, ir.fma(e, ir.real(x, 0.693145751953125), sum));
   // x - x^2/2 differs from x by less than a quarter of an ulp here.
   Value* tiny = b.CreateFCmpOLT(ir.unary(Intrinsic::fabs, x), ir.real(x, 0x1p-25));
   return b.CreateSelect(tiny, x, result);

@@ -17,15 +17,6 @@ namespace {
 
 llvm::Align alignment(DType dtype) { return llvm::Align(size_of(dtype)); }
 
-Value* entry_slot(Ir& ir, llvm::Type* type, std::uint64_t count) {
-  auto& entry = ir.b.GetInsertBlock()->getParent()->getEntryBlock();
-  llvm::IRBuilderBase::InsertPointGuard guard(ir.b);
-  ir.b.SetInsertPoint(&entry, entry.begin());
-  auto* slot = ir.b.CreateAlloca(type, ir.b.getInt64(count));
-  slot->setAlignment(llvm::Align(64));
-  return slot;
-}
-
 // Every step-th of (lanes - 1)*step + 1 neighbouring elements, for the lanes of `mask` (null: all).
 // The last vector ends at the last element that is needed: nothing beyond is read.
 Value* pick_every(Ir& ir, llvm::Type* type, Value* first, int step, int lanes, Value* mask,
@@ -91,7 +82,9 @@ bool Memory::is_lane_local(int buffer) const {
 }
 
 Value* Memory::nowhere() {
-  if (!nowhere_) nowhere_ = entry_slot(ir_, ir_.b.getInt64Ty(), 8);
+  // As long as the widest vectors, those of several columns of f64.
+  constexpr std::uint64_t kElements = 64;
+  if (!nowhere_) nowhere_ = ir_.stack_slot(ir_.b.getInt64Ty(), kElements);
   return nowhere_;
 }
 
@@ -102,7 +95,7 @@ Value* Memory::base(int buffer) {
     auto n = product(desc(buffer).shape).as_const();
     GEX_CHECK(n && *n <= kMaxLaneLocals, "local ", desc(buffer).name, " of lanes");
     llvm::Type* type = Ir::widened(ir_.memory_type(desc(buffer).dtype), scope_.lanes);
-    return known = entry_slot(ir_, type, static_cast<std::uint64_t>(*n > 0 ? *n : 1));
+    return known = ir_.stack_slot(type, static_cast<std::uint64_t>(*n > 0 ? *n : 1));
   }
   return known = scope_.at(0, [&]() -> Value* {
     if (desc(buffer).role == Buffer::Role::local) {
@@ -155,6 +148,10 @@ Memory::Address Memory::address(int buffer, Dim offset) {
   return {Kind::scattered, ir_.b.CreateGEP(type, base(buffer), scope_.vector(offset)), false};
 }
 
+Value* Memory::in_block(int buffer, Dim offset, Value* pred, bool store) {
+  return blocks == nullptr || pred ? nullptr : blocks->vector_of(buffer, offset, store);
+}
+
 Value* Memory::lane_slot(int buffer, Dim offset) {
   llvm::Type* type = Ir::widened(ir_.memory_type(desc(buffer).dtype), scope_.lanes);
   Value* start = base(buffer);
@@ -193,6 +190,8 @@ Value* Memory::load(int buffer, Dim offset, Value* pred, Value* fill, bool varyi
   Value* raw = nullptr;
   if (is_lane_local(buffer)) {
     raw = ir_.b.CreateLoad(wide, lane_slot(buffer, offset));
+  } else if (Value* row = in_block(buffer, offset, pred, false)) {
+    raw = ir_.b.CreateLoad(wide, row);
   } else {
     Address a = address(buffer, offset);
     if (a.kind == Kind::one) {
@@ -200,7 +199,10 @@ Value* Memory::load(int buffer, Dim offset, Value* pred, Value* fill, bool varyi
       if (pred && Ir::width(pred) > 1) touched = ir_.any(combined_mask(pred));
       raw = load_one(type, a.pointers, touched, dtype);
     } else if (a.kind == Kind::contiguous) {
-      Value* mask = combined_mask(pred);
+      // One condition for all lanes selects the address: no mask.
+      const bool one = pred && Ir::width(pred) == 1;
+      if (one) a.pointers = ir_.b.CreateSelect(pred, a.pointers, nowhere());
+      Value* mask = one ? scope_.mask : combined_mask(pred);
       raw = mask ? ir_.b.CreateMaskedLoad(wide, a.pointers, alignment(dtype), mask, ir_.zero(wide))
                  : static_cast<Value*>(ir_.b.CreateAlignedLoad(wide, a.pointers, alignment(dtype)));
     } else if (a.step == -1) {
@@ -221,11 +223,14 @@ Value* Memory::load(int buffer, Dim offset, Value* pred, Value* fill, bool varyi
 
 Memory::Pending Memory::prepare(const Store& store, Dim offset, Value* value, Value* pred,
                                 bool varying) {
-  Pending p{&store, offset, value, pred, varying, nullptr, Kind::one, true};
+  Pending p{&store, offset, value, pred, varying, nullptr, Kind::one, true, false};
   if (is_lane_local(store.buffer)) {
     p.pointers = lane_slot(store.buffer, offset);
     return p;
   }
+  p.pointers = in_block(store.buffer, offset, pred, true);
+  p.in_block = p.pointers != nullptr;
+  if (p.in_block) return p;
   Address a = address(store.buffer, offset);
   p.pointers = a.pointers;
   p.kind = a.kind;
@@ -323,6 +328,10 @@ void Memory::commit(const Pending& p) {
       raw = ir_.b.CreateSelect(ir_.splat(p.pred, scope_.lanes), raw, old);
     }
     ir_.b.CreateStore(raw, p.pointers);
+    return;
+  }
+  if (p.in_block) {
+    ir_.b.CreateStore(to_memory(ir_, ir_.splat(p.value, scope_.lanes), dtype), p.pointers);
     return;
   }
   if (!p.varying) return store_one(p);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "backend/cpu/llvm/scope.hpp"
+#include "backend/cpu/llvm/tile_blocks.hpp"
 #include "loop/kernel.hpp"
 
 namespace gex::codegen {
@@ -30,10 +31,14 @@ class Memory {
     llvm::Value* pointers;
     enum class Kind { one, contiguous, scattered } kind;
     bool distinct;  // no two lanes have the same address
+    bool in_block;  // `pointers` is a vector of TileBlocks
   };
   Pending prepare(const loop::Store& store, Dim offset, llvm::Value* value, llvm::Value* pred,
                   bool varying);
   void commit(const Pending& pending);
+
+  llvm::Value* offset_pointer(int buffer, Dim uniform_offset);
+  TileBlocks* blocks = nullptr;  // of the tile that is emitted
 
  private:
   struct Address {
@@ -45,7 +50,7 @@ class Memory {
   };
   llvm::Value* base(int buffer);
   Address address(int buffer, Dim offset);
-  llvm::Value* offset_pointer(int buffer, Dim uniform_offset);
+  llvm::Value* in_block(int buffer, Dim offset, llvm::Value* pred, bool store);
   llvm::Value* lane_slot(int buffer, Dim offset);
   llvm::Value* combined_mask(llvm::Value* pred) const;
   llvm::Value* load_one(llvm::Type* type, llvm::Value* pointer, llvm::Value* pred, DType dtype);

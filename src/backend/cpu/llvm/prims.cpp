@@ -23,9 +23,42 @@ Value* real_extreme(Ir& ir, Value* x, Value* y, bool larger) {
   return ir.b.CreateSelect(is_nan(ir, y), y, ir.b.CreateSelect(beats, y, x));
 }
 
+// f32: the quotient is rounded towards zero in f64. A quotient below 2^29 never rounds up to an
+// integer, since it is at least 2^-24 below it, and its product with y is exact. Lanes with larger
+// quotients, infinities and NaN call libm.
+Value* narrow_fmod(Ir& ir, Value* x, Value* y) {
+  auto& b = ir.b;
+  llvm::IRBuilderBase::FastMathFlagGuard exact(b);
+  b.clearFastMathFlags();
+  llvm::Type* f64 = Ir::like(x, b.getDoubleTy());
+  Value* dividend = b.CreateFPExt(x, f64);
+  Value* divisor = b.CreateFPExt(y, f64);
+  Value* ratio = b.CreateFDiv(dividend, divisor);
+  Value* quotient = ir.unary(Intrinsic::trunc, ratio);
+  Value* rest = ir.fma(b.CreateFNeg(quotient), divisor, dividend);
+  Value* fast = ir.copysign(b.CreateFPTrunc(rest, x->getType()), x);
+  Value* small = b.CreateFCmpOLT(ir.unary(Intrinsic::fabs, ratio), ir.real(ratio, 0x1p29));
+  constexpr double kInf = std::numeric_limits<double>::infinity();
+  Value* finite = b.CreateFCmpOLT(ir.unary(Intrinsic::fabs, y), ir.real(y, kInf));
+  Value* special = b.CreateNot(b.CreateAnd(small, finite));
+  auto* before = b.GetInsertBlock();
+  auto* slow = llvm::BasicBlock::Create(b.getContext(), "special", before->getParent());
+  auto* done = llvm::BasicBlock::Create(b.getContext(), "done", before->getParent());
+  b.CreateCondBr(ir.any(special), slow, done);
+  b.SetInsertPoint(slow);
+  Value* mixed = b.CreateSelect(special, ir.call_each_lane("fmodf", {x, y}), fast);
+  b.CreateBr(done);
+  b.SetInsertPoint(done);
+  auto* result = b.CreatePHI(x->getType(), 2);
+  result->addIncoming(fast, before);
+  result->addIncoming(mixed, slow);
+  return result;
+}
+
 Value* real_fmod(Ir& ir, Value* x, Value* y) {
-  bool f64 = x->getType()->getScalarType()->isDoubleTy();
-  return ir.call_each_lane(f64 ? "fmod" : "fmodf", {x, y});
+  if (x->getType()->getScalarType()->isDoubleTy()) return ir.call_each_lane("fmod", {x, y});
+  return ir.helper("gex.fmod", {x, y}, x->getType(),
+                   [&](Args in) { return narrow_fmod(ir, in[0], in[1]); });
 }
 
 // The remainder is nonzero and its sign differs from the divisor's.
