@@ -17,7 +17,7 @@ from pathlib import Path
 COMPAT = "gex.compat"
 # Packages and modules of gex, the lowest first. `gex` itself may import all.
 LAYERS = (
-    ("compat", "errors", "pass_files"),
+    ("compat", "environment", "errors", "pass_files"),
     ("determinism", "core_limits", "op_facts", "options", "es", "onnx"),
     ("collectives", "fx_stage", "nested_regions", "onnx_backend", "passes", "shape_handling"),
     ("importer", "ops"),

@@ -199,12 +199,16 @@ typedef struct gex_node {
   size_t input_count;
   const gex_attr* attrs;
   size_t attr_count;
-  const gex_graph* const* subgraphs; /* copied */
+  const gex_graph* const* subgraphs; /* copied, unless take_subgraphs is 1 */
   size_t subgraph_count;
   const char* location; /* location in the user's code, for messages; may be NULL */
+  /* 1: the subgraphs are verified and become part of the node without a copy. Their handles are
+   * destroyed, also if the call fails, unless one of them can't be taken (it is given twice). */
+  int32_t take_subgraphs;
+  int32_t reserved;
 } gex_node;
 /* Named subgraphs of one graph must have different names. */
-#define GEX_NODE_INIT {sizeof(gex_node), NULL, NULL, 0, NULL, 0, NULL, 0, NULL}
+#define GEX_NODE_INIT {sizeof(gex_node), NULL, NULL, 0, NULL, 0, NULL, 0, NULL, 0, 0}
 GEX_API gex_status gex_graph_add_node(gex_graph* graph, const gex_node* node, gex_value* outputs,
                                       size_t output_count);
 

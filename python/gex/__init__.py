@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import importlib
-import os
 from typing import TYPE_CHECKING, Any
 
 from gex import report
@@ -18,6 +17,7 @@ from gex._gex import (
     stop_background,
     trim,
 )
+from gex.environment import is_on
 from gex.report.explanation import Explanation, explain
 from gex.report.graph_report import GraphReport, collect, reports
 
@@ -74,7 +74,7 @@ __all__ = [
 atexit.register(stop_background)
 
 
-if os.environ.get("GEX_TOP", "0") not in ("", "0"):
+if is_on("GEX_TOP"):
     from gex.report import live
 
     live.start()

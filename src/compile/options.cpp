@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cstdlib>
 #include <optional>
 #include <type_traits>
 
 #include "base/digest.hpp"
+#include "base/environment.hpp"
 #include "base/error.hpp"
 #include "base/suggest.hpp"
 
@@ -176,33 +176,21 @@ std::string list_options() {
   return lines;
 }
 
-namespace {
-
-// "0", "1" or, if the variable is not set, "".
-std::string_view switch_of(const char* variable) {
-  const char* text = std::getenv(variable);
-  const std::string_view value = text == nullptr ? "" : text;
-  if (value != "" && value != "0" && value != "1")
-    fail(ErrorCode::invalid_argument, variable, " is '", value, "': must be 0 or 1");
-  return value;
-}
-
-}  // namespace
-
 bool keeps_subnormals(const CompileOptions& options) {
-  return options.keep_subnormals || switch_of("GEX_KEEP_SUBNORMALS") == "1";
+  return options.keep_subnormals || switch_in_environment("GEX_KEEP_SUBNORMALS").value_or(false);
 }
 
 bool allows_winograd(const CompileOptions& options) {
-  return options.winograd && switch_of("GEX_WINOGRAD") != "0";
+  return options.winograd && switch_in_environment("GEX_WINOGRAD").value_or(true);
 }
 
 bool makes_super_kernels(const CompileOptions& options) {
-  return options.super_kernel || switch_of("GEX_SUPER_KERNEL") == "1";
+  return options.super_kernel || switch_in_environment("GEX_SUPER_KERNEL").value_or(false);
 }
 
 bool repeats_launches(const CompileOptions& options) {
-  return !makes_super_kernels(options) && switch_of("GEX_REPEAT_LAUNCHES") == "1";
+  return !makes_super_kernels(options) &&
+         switch_in_environment("GEX_REPEAT_LAUNCHES").value_or(false);
 }
 
 void add_to_key(Digester& key, const CompileOptions& options) {

@@ -21,6 +21,8 @@ std::vector<Type> infer_types(const OpDef& op, std::span<Value* const> inputs,
 bool same_data_type(const Type& a, const Type& b);
 // The error in the tie itself; empty if there is none.
 std::string tie_problem(const Graph& graph, const Tie& tie);
+// verify() of the graph alone: its subgraphs are taken to be valid.
+void verify_level(const Graph& graph);
 // "matmul(a, b)": the signature of the op, for messages.
 std::string signature_of(const OpDef& op);
 

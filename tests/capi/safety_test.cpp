@@ -66,6 +66,54 @@ TEST(Handles, DestroyedOnesAreRefused) {
   gex_program_destroy(program);
 }
 
+// A graph of one input whose result is `op` of it.
+gex_graph* branch(const char* name, const char* op) {
+  GraphPtr graph = new_graph(name);
+  const gex_value x = input(graph, "x", GEX_F32, {{2, nullptr}});
+  const gex_value y = add(graph, op, {x});
+  EXPECT_EQ(gex_graph_set_outputs(graph.get(), &y, 1), GEX_OK);
+  return graph.release();
+}
+
+TEST(Handles, OfSubgraphsThatANodeTakesAreDestroyed) {
+  GraphPtr graph = new_graph();
+  const gex_value flag = input(graph, "flag", GEX_BOOL, {});
+  const gex_value x = input(graph, "x", GEX_F32, {{2, nullptr}});
+  const gex_value inputs[] = {flag, x};
+  gex_node node = GEX_NODE_INIT;
+  node.op = "if";
+  node.inputs = inputs;
+  node.input_count = 2;
+  node.subgraph_count = 2;
+  node.take_subgraphs = 1;
+  gex_value result = 0;
+  for (const char* other : {"neg", "absent"}) {  // the second call fails
+    const gex_graph* subgraphs[] = {branch("a", "exp"), branch("b", "neg")};
+    node.subgraphs = subgraphs;
+    node.op = std::string(other) == "neg" ? "if" : other;
+    EXPECT_EQ(gex_graph_add_node(graph.get(), &node, &result, 1) == GEX_OK,
+              std::string(other) == "neg");
+    for (const gex_graph* taken : subgraphs) {
+      EXPECT_EQ(gex_graph_verify(taken), GEX_INVALID_ARGUMENT);
+      EXPECT_TRUE(says("already destroyed"));
+    }
+  }
+  node.op = "if";
+  const gex_graph* twice[] = {branch("c", "exp"), nullptr};
+  twice[1] = twice[0];
+  node.subgraphs = twice;
+  EXPECT_EQ(gex_graph_add_node(graph.get(), &node, &result, 1), GEX_INVALID_ARGUMENT);
+  EXPECT_TRUE(says("can't be taken"));
+  twice[1] = graph.get();
+  EXPECT_EQ(gex_graph_add_node(graph.get(), &node, &result, 1), GEX_INVALID_ARGUMENT);
+  EXPECT_TRUE(says("subgraph 1 can't be taken: it is the graph itself"));
+  node.take_subgraphs = 2;
+  EXPECT_EQ(gex_graph_add_node(graph.get(), &node, &result, 1), GEX_INVALID_ARGUMENT);
+  EXPECT_TRUE(says("take_subgraphs is 2"));
+  EXPECT_EQ(gex_graph_verify(twice[0]), GEX_OK);
+  gex_graph_destroy(const_cast<gex_graph*>(twice[0]));
+}
+
 TEST(Handles, OfAnotherKindAreRefused) {
   GraphPtr graph = new_graph();
   auto* program = reinterpret_cast<gex_program*>(graph.get());
@@ -111,6 +159,14 @@ TEST(Sizes, BytesBeyond64BitsAreRefused) {
   EXPECT_TRUE(has(message_of([&] { Tensor::Borrow(DType::f32, {1LL << 61}, &byte); }),
                   "in bytes overflows"));
   EXPECT_EQ(Tensor(DType::f32, {1LL << 62, 0}).size(), 0U);
+}
+
+TEST(Sizes, ATensorThatMemoryCantHoldIsAnErrorWithItsSize) {
+  std::string message;
+  const auto make = [] { Tensor(DType::f32, {std::int64_t{1} << 50, 16}); };
+  EXPECT_EQ(status_of(make, &message), GEX_OUT_OF_MEMORY);
+  EXPECT_TRUE(has(message, "f32[1125899906842624, 16]")) << message;
+  EXPECT_TRUE(has(message, "72057594037927936 bytes")) << message;
 }
 
 TEST(ControlEdges, CyclesAreRefused) {

@@ -360,6 +360,25 @@ TEST(GeCase, N18_SubgraphsOfOneNameAreRefused) {
   EXPECT_EQ(If(condition, {y}, 1, *nested, *branch("other", 1)).size(), 1u);
 }
 
+Holders nested_if(const Holders& inputs, int depth) {
+  if (depth == 0) return {inputs[0] + 1};
+  return If(
+      inputs[1], {inputs[0], inputs[1]},
+      [&](auto&, const Holders& in) { return nested_if(in, depth - 1); },
+      [](auto&, const Holders& in) -> Holders { return {in[0] * 2}; });
+}
+
+// A copy and a check of all inner levels at each level would take minutes.
+TEST(Branches, AThousandLevelsAreBuiltInLinearTime) {
+  EsGraphBuilder builder("g");
+  const auto x = builder.CreateInput(0, "x", DType::f32, {1});
+  const auto flag = builder.CreateInput(1, "flag", DType::boolean, {});
+  const auto graph = builder.BuildAndReset(nested_if({x, flag}, 1000));
+  EXPECT_EQ(
+      graph->Run({Tensor::Of<float>({1}, {4}), Tensor::Of<bool>({}, {true})})[0].ToVector<float>(),
+      std::vector<float>{5});
+}
+
 TEST(GeCase, N19_ABranchWithMoreResultsThanDeclared) {
   EsGraphBuilder builder("g");
   auto x = builder.CreateInput(0);

@@ -171,6 +171,19 @@ def test_run_shortens_long_results() -> None:
     )
 
 
+@pytest.mark.parametrize("value", ["yes", "3x", "-1"])
+def test_a_profile_of_no_number_of_rows_is_an_error(graph: pathlib.Path, value: str) -> None:
+    failed = subprocess.run(
+        [GEX, "run", graph, "--dim", "s0=4"],
+        env=dict(os.environ, GEX_PROFILE=value),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert failed.stderr == f"gex: GEX_PROFILE is '{value}': must be a number of rows\n"
+
+
 def test_profile_lists_launches_by_time(graph: pathlib.Path) -> None:
     plain = gex("run", graph, "--dim", "s0=4")
     profiled = subprocess.run(

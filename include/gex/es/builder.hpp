@@ -215,32 +215,16 @@ class EsGraphBuilder {
   }
 
   // Returns the graph; afterwards this builder and its holders can't be used to extend it.
-  std::unique_ptr<Graph> Build() {
-    gex_graph* graph = building_->open();
-    std::vector<gex_value> outputs;
-    for (const auto& [index, value] : building_->outputs) {
-      if (index != static_cast<std::int64_t>(outputs.size())) Gap("output", outputs.size(), index);
-      outputs.push_back(value);
-    }
-    OrderInputs(graph);
-    detail::Check(gex_graph_set_outputs(graph, outputs.data(), outputs.size()));
-    detail::Check(gex_graph_verify(graph));
-    auto built = std::make_unique<Graph>(graph);
-    building_->graph.release();
-    return built;
+  std::unique_ptr<Graph> Build() { return BuildGraph(true); }
+  // For a graph that is verified when it becomes part of a node.
+  std::unique_ptr<Graph> BuildBranch(const std::vector<EsTensorHolder>& outputs) {
+    SetOutputs(outputs);
+    return BuildGraph(false);
   }
   const std::string& name() const { return building_->name; }
   std::unique_ptr<Graph> BuildAndReset() { return Build(); }
   std::unique_ptr<Graph> BuildAndReset(const std::vector<EsTensorHolder>& outputs) {
-    building_->open();
-    for (std::size_t k = 0; k < outputs.size(); ++k) {
-      const detail::BuildingPtr& owner = detail::Access::BuildingOf(outputs[k]);
-      if (owner != building_)
-        throw Error(GEX_INVALID_ARGUMENT, "output " + std::to_string(k) + " of '" +
-                                              building_->name + "' is a tensor of builder '" +
-                                              owner->name + "'; pass it in as an input");
-      SetOutput(outputs[k], static_cast<std::int64_t>(k));
-    }
+    SetOutputs(outputs);
     return Build();
   }
 
@@ -251,6 +235,31 @@ class EsGraphBuilder {
                          std::conditional_t<std::is_same_v<T, std::uint64_t>, T, std::int64_t>,
                          std::conditional_t<std::is_same_v<T, double>, float, T>>;
 
+  std::unique_ptr<Graph> BuildGraph(bool verified) {
+    gex_graph* graph = building_->open();
+    std::vector<gex_value> outputs;
+    for (const auto& [index, value] : building_->outputs) {
+      if (index != static_cast<std::int64_t>(outputs.size())) Gap("output", outputs.size(), index);
+      outputs.push_back(value);
+    }
+    OrderInputs(graph);
+    detail::Check(gex_graph_set_outputs(graph, outputs.data(), outputs.size()));
+    if (verified) detail::Check(gex_graph_verify(graph));
+    auto built = std::make_unique<Graph>(graph);
+    building_->graph.release();
+    return built;
+  }
+  void SetOutputs(const std::vector<EsTensorHolder>& outputs) {
+    building_->open();
+    for (std::size_t k = 0; k < outputs.size(); ++k) {
+      const detail::BuildingPtr& owner = detail::Access::BuildingOf(outputs[k]);
+      if (owner != building_)
+        throw Error(GEX_INVALID_ARGUMENT, "output " + std::to_string(k) + " of '" +
+                                              building_->name + "' is a tensor of builder '" +
+                                              owner->name + "'; pass it in as an input");
+      SetOutput(outputs[k], static_cast<std::int64_t>(k));
+    }
+  }
   bool HasInput(std::int64_t index) const {
     for (std::int64_t taken : building_->input_index)
       if (taken == index) return true;

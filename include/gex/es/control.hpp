@@ -43,7 +43,18 @@ inline std::unique_ptr<Graph> BuildBranch(const Building& outside, const std::st
   Holders arguments;
   for (std::size_t k = 0; k < inputs.size(); ++k)
     arguments.push_back(builder.CreateInputLike(static_cast<std::int64_t>(k), inputs[k]));
-  return builder.BuildAndReset(branch(builder, arguments));
+  return builder.BuildBranch(branch(builder, arguments));
+}
+
+// The node owns the branches.
+inline Holders AddNodeWithBranches(const BuildingPtr& building, const std::string& op,
+                                   const Holders& operands, const Attrs& attrs,
+                                   std::size_t result_count,
+                                   std::vector<std::unique_ptr<Graph>> branches) {
+  building->open();
+  std::vector<const gex_graph*> handles;
+  for (const std::unique_ptr<Graph>& branch : branches) handles.push_back(branch->Release());
+  return AddNode(building, op, operands, attrs, result_count, handles, true);
 }
 
 // A number is true if it is not zero.
@@ -73,10 +84,13 @@ inline Holders If(const EsTensorHolder& condition, const std::vector<EsTensorLik
   const detail::BuildingPtr& building = detail::Access::BuildingOf(condition);
   const Holders holders = detail::ToHolders(building, inputs);
   const std::string name = detail::RegionName(*building, "if");
-  const auto then_graph = detail::BuildBranch(*building, name + ".then", holders, then_branch);
-  const auto else_graph = detail::BuildBranch(*building, name + ".else", holders, else_branch);
-  return If(condition, {holders.begin(), holders.end()}, then_graph->output_count(), *then_graph,
-            *else_graph);
+  Holders operands = {detail::AsFlag(condition)};
+  operands.insert(operands.end(), holders.begin(), holders.end());
+  std::vector<std::unique_ptr<Graph>> branches;
+  branches.push_back(detail::BuildBranch(*building, name + ".then", holders, then_branch));
+  branches.push_back(detail::BuildBranch(*building, name + ".else", holders, else_branch));
+  const std::size_t results = branches[0]->output_count();
+  return detail::AddNodeWithBranches(building, "if", operands, {}, results, std::move(branches));
 }
 
 // While `condition` of the values is true, replaces the first of them by the results of `body`;
@@ -91,11 +105,12 @@ inline Holders While(const std::vector<EsTensorLike>& inputs, const Branch& cond
     if (results.size() == 1) results[0] = detail::AsFlag(results[0]);
     return results;
   };
-  const auto condition_graph = detail::BuildBranch(*building, name + ".condition", holders, flag);
-  const auto body_graph = detail::BuildBranch(*building, name + ".body", holders, body);
-  const std::size_t carried = body_graph->output_count();
-  return detail::AddNode(building, "while", holders, {{"carried", carried}}, carried,
-                         {condition_graph->handle(), body_graph->handle()});
+  std::vector<std::unique_ptr<Graph>> branches;
+  branches.push_back(detail::BuildBranch(*building, name + ".condition", holders, flag));
+  branches.push_back(detail::BuildBranch(*building, name + ".body", holders, body));
+  const std::size_t carried = branches[1]->output_count();
+  return detail::AddNodeWithBranches(building, "while", holders, {{"carried", carried}}, carried,
+                                     std::move(branches));
 }
 
 // For each index from `start` by `delta` up to but excluding `limit`: replaces the first of the
@@ -109,10 +124,11 @@ inline Holders For(const EsTensorLike& start, const EsTensorLike& limit, const E
   Holders taken = {holders[0]};
   taken.insert(taken.end(), holders.begin() + 3, holders.end());
   const std::string name = detail::RegionName(*building, "for");
-  const auto body_graph = detail::BuildBranch(*building, name + ".body", taken, body);
-  const std::size_t carried = body_graph->output_count();
-  return detail::AddNode(building, "for", holders, {{"carried", carried}}, carried,
-                         {body_graph->handle()});
+  std::vector<std::unique_ptr<Graph>> branches;
+  branches.push_back(detail::BuildBranch(*building, name + ".body", taken, body));
+  const std::size_t carried = branches[0]->output_count();
+  return detail::AddNodeWithBranches(building, "for", holders, {{"carried", carried}}, carried,
+                                     std::move(branches));
 }
 
 }  // namespace gex::es

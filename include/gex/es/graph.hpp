@@ -305,6 +305,7 @@ class Graph {
   std::vector<Tensor> Run(const std::vector<Tensor>& inputs) const { return Compile().Run(inputs); }
 
   gex_graph* handle() const { return graph_.get(); }
+  gex_graph* Release() { return graph_.release(); }
 
  private:
   Graph(gex_graph* graph, void (*release)(gex_graph*)) : graph_(graph, release) {}

@@ -60,12 +60,13 @@ class ControlDependencyScope {
 
 namespace detail {
 
-// `result_count` absent: the op's number of results.
+// `result_count` absent: the op's number of results. The call owns subgraphs that it takes.
 inline std::vector<EsTensorHolder> AddNode(const BuildingPtr& building, const std::string& op,
                                            const std::vector<EsTensorHolder>& inputs,
                                            const Attrs& attrs,
                                            std::optional<std::size_t> result_count,
-                                           const std::vector<const gex_graph*>& subgraphs = {}) {
+                                           const std::vector<const gex_graph*>& subgraphs = {},
+                                           bool take_subgraphs = false) {
   gex_graph* graph = building->open();
   std::vector<gex_value> operands;
   for (const EsTensorHolder& input : inputs) {
@@ -85,6 +86,7 @@ inline std::vector<EsTensorHolder> AddNode(const BuildingPtr& building, const st
   node.attr_count = c_attrs.size();
   node.subgraphs = subgraphs.data();
   node.subgraph_count = subgraphs.size();
+  node.take_subgraphs = take_subgraphs ? 1 : 0;
 
   constexpr std::size_t most = 4096;
   std::vector<gex_value> values(result_count.value_or(most));

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <new>
 #include <stdexcept>
 #include <string>
 #include <type_traits>
@@ -171,8 +172,11 @@ class Tensor {
   // Zeros.
   Tensor(DType dtype, std::vector<std::int64_t> shape) : dtype_(dtype), shape_(std::move(shape)) {
     const std::size_t bytes = detail::BytesOf(dtype_, shape_);
-    memory_ =
-        std::shared_ptr<void>(::operator new(bytes + 1), [](void* p) { ::operator delete(p); });
+    void* memory = ::operator new(bytes + 1, std::nothrow);
+    if (memory == nullptr)
+      throw Error(GEX_OUT_OF_MEMORY,
+                  text() + ": out of memory: " + std::to_string(bytes) + " bytes were requested");
+    memory_ = std::shared_ptr<void>(memory, [](void* p) { ::operator delete(p); });
     std::memset(memory_.get(), 0, bytes + 1);
   }
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import os
 import threading
 from dataclasses import dataclass
 
@@ -17,6 +16,7 @@ from torch.fx import GraphModule, Node
 
 from gex.compat.pytree import tree_leaves
 from gex.debug.graph_nodes import insert_after, is_tensor, tensor_sources
+from gex.environment import is_on
 from gex.fx_stage import effect_ops
 from gex.importer.body_import import location_of
 from gex.options.table import Config
@@ -31,7 +31,7 @@ class NonFiniteValue(FloatingPointError):
 
 
 def wanted(config: Config) -> bool:
-    return bool(config.get("detect_nan", False)) or os.environ.get("GEX_CHECK_NAN") == "1"
+    return bool(config.get("detect_nan", False)) or is_on("GEX_CHECK_NAN")
 
 
 @dataclass(frozen=True)

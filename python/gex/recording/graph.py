@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import json
-import os
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -15,6 +14,7 @@ import torch
 from gex.captures import error_mode
 from gex.captures.pools import graph_pool_handle
 from gex.debug.capture_trace import trace_of
+from gex.environment import is_on
 from gex.options import super_kernel
 from gex.recording.recorder import Recorder
 from gex.recording.replays import Replays
@@ -212,7 +212,7 @@ class graph:
         self._stream = StreamContext(Stream() if stream is None else stream)
 
     def __enter__(self) -> None:
-        if os.environ.get("TORCH_NPUGRAPH_GC", "0") == "1":
+        if is_on("TORCH_NPUGRAPH_GC"):
             gc.collect()
         self._stream.__enter__()
         try:

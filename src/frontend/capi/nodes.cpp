@@ -2,6 +2,8 @@
 
 #include <fcntl.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <optional>
 #include <string_view>
 #include <unordered_set>
@@ -12,6 +14,7 @@
 #include "frontend/capi/handles.hpp"
 #include "frontend/capi/operands.hpp"
 #include "frontend/capi/spelling.hpp"
+#include "ir/check_node.hpp"
 
 using namespace gex;
 using namespace gex::capi;
@@ -60,6 +63,9 @@ class NewNode {
   bool kept_ = false;
 };
 
+// Of the first version of the struct.
+constexpr std::size_t kFirstNodeBytes = offsetof(gex_node, take_subgraphs);
+
 bool is_named(const Graph& graph) { return !graph.name().empty() && graph.name() != "graph"; }
 
 // The names of subgraphs below a graph; a name that occurs twice is an error.
@@ -83,7 +89,44 @@ class SubgraphNames {
   std::unordered_set<std::string_view> names_;
 };
 
-std::vector<std::unique_ptr<Graph>> subgraphs_of(const gex_graph& graph, const gex_node& node) {
+// Handles that the call destroys when it ends.
+class TakenHandles {
+ public:
+  TakenHandles(const gex_graph& above, const gex_node& node) {
+    if (node.take_subgraphs != 0 && node.take_subgraphs != 1)
+      fail(ErrorCode::invalid_argument, "take_subgraphs is ", node.take_subgraphs,
+           ", must be 0 or 1");
+    if (node.take_subgraphs == 0 || node.subgraphs == nullptr) return;
+    for (std::size_t k = 0; k < node.subgraph_count; ++k) {
+      // The struct is also used for graphs that stay unchanged.
+      auto* given = const_cast<gex_graph*>(&required(node.subgraphs[k], "a subgraph"));
+      if (given->is_lent)
+        fail(ErrorCode::invalid_argument,
+             "a subgraph is borrowed by a callback and can't be taken");
+      if (given == &above || std::ranges::find(handles_, given) != handles_.end())
+        fail(ErrorCode::invalid_argument, "subgraph ", k,
+             " can't be taken: it is the graph itself or another subgraph of the node");
+      handles_.push_back(given);
+    }
+  }
+  TakenHandles(const TakenHandles&) = delete;
+  TakenHandles& operator=(const TakenHandles&) = delete;
+  ~TakenHandles() {
+    for (gex_graph* handle : handles_) delete handle;
+  }
+
+  std::unique_ptr<Graph> graph(std::size_t k) const {
+    verify_level(*handles_[k]->graph);
+    return std::move(handles_[k]->graph);
+  }
+  bool any() const { return !handles_.empty(); }
+
+ private:
+  std::vector<gex_graph*> handles_;
+};
+
+std::vector<std::unique_ptr<Graph>> subgraphs_of(const gex_graph& graph, const gex_node& node,
+                                                 const TakenHandles& taken) {
   require_list(node.subgraphs, node.subgraph_count, "subgraphs");
   std::vector<std::unique_ptr<Graph>> subgraphs;
   SubgraphNames names(node.op, *graph.graph);
@@ -91,7 +134,7 @@ std::vector<std::unique_ptr<Graph>> subgraphs_of(const gex_graph& graph, const g
   for (std::size_t k = 0; k < node.subgraph_count; ++k) {
     const Graph& given = *required(node.subgraphs[k], "a subgraph").graph;
     names.add(given);
-    subgraphs.push_back(given.clone());
+    subgraphs.push_back(taken.any() ? taken.graph(k) : given.clone());
   }
   return subgraphs;
 }
@@ -99,6 +142,7 @@ std::vector<std::unique_ptr<Graph>> subgraphs_of(const gex_graph& graph, const g
 // Adds the node and writes its results to `outputs`, which has room for `capacity`.
 std::size_t add_node(gex_graph& graph, const gex_node& node, gex_value* outputs,
                      std::size_t capacity, bool exactly) {
+  const TakenHandles taken(graph, node);
   const OpDef& op = gex::op(&required(node.op, "op"));
   std::vector<Value*> operands = operands_of(graph, node);
   require_list(node.attrs, node.attr_count, "attrs");
@@ -110,7 +154,7 @@ std::size_t add_node(gex_graph& graph, const gex_node& node, gex_value* outputs,
         fail(ErrorCode::invalid_argument, op.name, ": attribute '", attrs[k].first,
              "' is set twice");
   }
-  std::vector<std::unique_ptr<Graph>> subgraphs = subgraphs_of(graph, node);
+  std::vector<std::unique_ptr<Graph>> subgraphs = subgraphs_of(graph, node, taken);
   require_list(outputs, capacity, "outputs");
 
   NewNode guard(*graph.graph);
@@ -205,7 +249,7 @@ gex_status gex_graph_add_node(gex_graph* graph, const gex_node* node, gex_value*
   return guarded([&] {
     gex_graph& g = required(graph, "graph");
     const gex_node defaults = GEX_NODE_INIT;
-    add_node(g, read_versioned(node, defaults, sizeof(gex_node), "node"), outputs, output_count,
+    add_node(g, read_versioned(node, defaults, kFirstNodeBytes, "node"), outputs, output_count,
              true);
   });
 }
@@ -216,8 +260,8 @@ gex_status gex_graph_add_node_counted(gex_graph* graph, const gex_node* node, ge
     gex_graph& g = required(graph, "graph");
     required(count, "count");
     const gex_node defaults = GEX_NODE_INIT;
-    *count = add_node(g, read_versioned(node, defaults, sizeof(gex_node), "node"), outputs,
-                      capacity, false);
+    *count = add_node(g, read_versioned(node, defaults, kFirstNodeBytes, "node"), outputs, capacity,
+                      false);
   });
 }
 

@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "base/environment.hpp"
 #include "base/error.hpp"
 
 namespace gex::python {
@@ -13,10 +14,7 @@ constexpr std::size_t kLookedAtInACall = 4;
 constexpr int kShareOfTime = 100;  // checking all takes at most this fraction of the time
 
 bool checks_contents() {
-  static const bool checks = [] {
-    const char* value = std::getenv("GEX_CHECK_FROZEN");
-    return value != nullptr && *value != '\0' && std::strcmp(value, "0") != 0;
-  }();
+  static const bool checks = switch_in_environment("GEX_CHECK_FROZEN").value_or(false);
   return checks;
 }
 

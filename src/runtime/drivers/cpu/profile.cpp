@@ -6,13 +6,13 @@
 #include <iostream>
 #include <vector>
 
+#include "base/error.hpp"
+
 namespace gex::runtime {
 
 namespace {
 
 constexpr std::size_t kShownSizes = 9;  // all sizes of a matmul or convolution, no strides
-
-constexpr long kDefaultRows = 20;  // for GEX_PROFILE=yes and the like
 
 struct AtExit {
   explicit AtExit(std::size_t rows) : profile(rows) {}
@@ -61,9 +61,12 @@ void Profile::print(std::ostream& out) const {
 Profile* Profile::active() {
   static Profile* const profile = []() -> Profile* {
     const char* text = std::getenv("GEX_PROFILE");
-    if (text == nullptr || *text == '\0' || std::string_view(text) == "0") return nullptr;
-    const long wanted = std::strtol(text, nullptr, 10);
-    const long rows = wanted > 0 ? wanted : kDefaultRows;
+    if (text == nullptr || *text == '\0') return nullptr;
+    char* end = nullptr;
+    const long rows = std::strtol(text, &end, 10);
+    if (*end != '\0' || rows < 0)
+      fail(ErrorCode::invalid_argument, "GEX_PROFILE is '", text, "': must be a number of rows");
+    if (rows == 0) return nullptr;
     static AtExit at_exit{static_cast<std::size_t>(rows)};
     return &at_exit.profile;
   }();

@@ -3,10 +3,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <limits>
 #include <utility>
 
+#include "base/environment.hpp"
 #include "base/error.hpp"
 #include "problems/matmul_sizes.hpp"
 #include "runtime/drivers/cuda/control_nodes.hpp"
@@ -62,7 +62,7 @@ DuringCaptures::~DuringCaptures() { api_.capture_mode(&mode_); }
 CudaDevice::CudaDevice(bool graphs, int ordinal)
     : api_(opened_api()),
       graphs_(graphs),
-      checks_steps_(std::getenv("GEX_CUDA_CHECK") != nullptr),
+      checks_steps_(switch_in_environment("GEX_CUDA_CHECK").value_or(false)),
       process_(getpid()) {
   check(api_, api_.init(0), "starting");
   int count = 0;

@@ -1,7 +1,7 @@
 #include <algorithm>
-#include <cstdlib>
 #include <unordered_map>
 
+#include "base/environment.hpp"
 #include "base/error.hpp"
 #include "problems/problem.hpp"
 #include "runtime/drivers/cuda/cuda_device.hpp"
@@ -80,7 +80,7 @@ CudaLoaded::CudaLoaded(CudaDevice& the_device, const program::Executable& execut
 }
 
 void CudaLoaded::find_control() {
-  if (std::getenv("GEX_CUDA_CONTROL_NODES") == nullptr)
+  if (!switch_in_environment("GEX_CUDA_CONTROL_NODES").value_or(false))
     why_no_control = "GEX_CUDA_CONTROL_NODES=1 is not set";
   else if (conditional_api(why_no_control) != nullptr && set_condition == nullptr)
     why_no_control = "NVRTC is older than 12.4, whose kernels set conditions";
