@@ -320,15 +320,19 @@ def ml_linear(rng: Rng) -> Case:
     return Case("LinearClassifier", [x], attrs, 2, domain=ML)
 
 
+TREE_FIELDS = [
+    *("treeids", "nodeids", "featureids", "values", "modes"),
+    *("truenodeids", "falsenodeids"),
+]
+LEAF_FIELDS = ["treeids", "nodeids", "ids", "weights"]
+
+
 def tree(rng: Rng, number: int, features: int, classes: int, prefix: str) -> dict[str, list[Any]]:
     """One tree with leaves at random depths."""
     nodes: dict[str, list[Any]] = {}
-    fields = ["treeids", "nodeids", "featureids", "values", "modes", "truenodeids", "falsenodeids"]
-    for field in fields:
+    for field in TREE_FIELDS:
         nodes[f"nodes_{field}"] = []
-    leaves: dict[str, list[Any]] = {
-        f"{prefix}_{field}": [] for field in ["treeids", "nodeids", "ids", "weights"]
-    }
+    leaves: dict[str, list[Any]] = {f"{prefix}_{field}": [] for field in LEAF_FIELDS}
     modes = ["BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ"]
 
     def grow(depth: int) -> int:
@@ -336,7 +340,7 @@ def tree(rng: Rng, number: int, features: int, classes: int, prefix: str) -> dic
         is_leaf = depth == 0 or chance(rng, 0.2)
         row = [number, at, int(rng.integers(features)), float(rng.integers(-2, 3))]
         row += ["LEAF" if is_leaf else choose(rng, modes), 0, 0]
-        for field, value in zip(fields, row):
+        for field, value in zip(TREE_FIELDS, row):
             nodes[f"nodes_{field}"].append(value)
         if is_leaf:
             for name, value in zip(
@@ -365,10 +369,22 @@ def ml_trees(rng: Rng) -> Case:
     x = np.round(numbers(rng, [int(rng.integers(1, 8)), features]))
     if classifier:
         # onnxruntime leaves post transforms of regressors out for some targets.
-        attrs["post_transform"] = choose(rng, ["NONE", "SOFTMAX", "LOGISTIC"])
+        attrs["post_transform"] = choose(rng, ["NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO"])
+        few = classes > 2 and len(set(attrs["class_ids"])) == 1
+        if few or attrs["post_transform"] == "SOFTMAX_ZERO":  # else see test_onnx_classical.py
+            attrs["class_weights"] = [abs(weight) for weight in attrs["class_weights"]]
         attrs["classlabels_int64s"] = list(range(classes))
         return Case("TreeEnsembleClassifier", [x], attrs, 2, domain=ML)
-    attrs |= {"n_targets": classes, **some(rng, base_values=[0.5] * classes)}
+    attrs |= {"n_targets": classes}
+    if chance(rng):  # a last tree scores all targets: see test_onnx_classical.py for others
+        attrs["base_values"] = [0.5] * classes
+        last = max(attrs["nodes_treeids"]) + 1
+        leaf = [last, 0, 0, 0.0, "LEAF", 0, 0]
+        for field, value in zip(TREE_FIELDS, leaf):
+            attrs[f"nodes_{field}"].append(value)
+        for target in range(classes):
+            for field, value in zip(LEAF_FIELDS, [last, 0, target, float(rng.uniform(-1, 1))]):
+                attrs[f"target_{field}"].append(value)
     attrs |= some(rng, aggregate_function=choose(rng, ["SUM", "AVERAGE", "MIN", "MAX"]))
     return Case("TreeEnsembleRegressor", [x], attrs, domain=ML)
 

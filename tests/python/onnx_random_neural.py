@@ -33,6 +33,8 @@ def windows(rng: Rng, axes: int, pads: bool = True, dilated: bool = True) -> dic
         attrs["dilations"] = dilation
     if pads and chance(rng, 0.3) and max(dilation) == 1:
         attrs["auto_pad"] = choose(rng, ["SAME_UPPER", "SAME_LOWER", "VALID"])
+        if attrs["auto_pad"] != "VALID":  # else onnxruntime crops by negative pads
+            attrs["strides"] = [min(s, k) for s, k in zip(stride, kernel)]
     elif pads:
         attrs["pads"] = [int(rng.integers(0, k)) for k in kernel * 2]
     attrs["sizes"] = [int(e + rng.integers(0, 9)) for e in extent]
@@ -62,8 +64,6 @@ def transposed_convolution(rng: Rng) -> Case:
     attrs = windows(rng, axes)
     sizes, kernel = attrs.pop("sizes"), attrs["kernel_shape"]
     sizes = [min(s, 6) for s in sizes]
-    if attrs.get("auto_pad", "").startswith("SAME"):  # else the pads would be negative
-        attrs["strides"] = [min(s, k) for s, k in zip(attrs["strides"], kernel)]
     group, per, out = (int(k) for k in rng.integers(1, 4, 3))
     x = numbers(rng, [int(rng.integers(1, 3)), group * per, *sizes])
     w = maybe_fixed(rng, numbers(rng, [group * per, out, *kernel]), 0.8)

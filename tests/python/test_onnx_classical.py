@@ -342,34 +342,99 @@ def test_trees_that_are_wrong_are_refused() -> None:
             model.run([np.zeros((1, 2), np.float32)])
 
 
+def stump(op: str, ids: list[int], weights: list[float], **attributes: Any) -> tuple[Any, Any]:
+    """One tree whose leaves are for x <= 0 and x > 0: what gex and onnxruntime give for -1 and 1."""
+    prefix = "class" if op == "TreeEnsembleClassifier" else "target"
+    leaves = {f"{prefix}_treeids": [0, 0], f"{prefix}_nodeids": [1, 2]}
+    leaves |= {f"{prefix}_ids": ids, f"{prefix}_weights": weights}
+    names = ["label", "scores"] if prefix == "class" else ["scores"]
+    node = helper.make_node(
+        op,
+        ["x"],
+        names,
+        domain=ML,
+        nodes_treeids=[0, 0, 0],
+        nodes_nodeids=[0, 1, 2],
+        nodes_featureids=[0, 0, 0],
+        nodes_values=[0.0, 0.0, 0.0],
+        nodes_modes=["BRANCH_LEQ", "LEAF", "LEAF"],
+        nodes_truenodeids=[1, 0, 0],
+        nodes_falsenodeids=[2, 0, 0],
+        **leaves,
+        **attributes,
+    )
+    outputs = [
+        helper.make_tensor_value_info(name, INT64 if name == "label" else FLOAT, None)
+        for name in names
+    ]
+    x = np.array([[-1], [1]], np.float32)
+    return both([node], {"x": (FLOAT, ["n", 1])}, outputs, {"x": x})
+
+
 @pytest.mark.parametrize("weight", [-0.45, 0.3, 0.7])
 @pytest.mark.parametrize("scored", [0, 1])
-@pytest.mark.parametrize("transform", ["NONE", "LOGISTIC"])
+@pytest.mark.parametrize("transform", ["NONE", "LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO"])
 def test_two_classes_of_which_trees_score_one(weight: float, scored: int, transform: str) -> None:
-    node = helper.make_node(
+    ours, theirs = stump(
         "TreeEnsembleClassifier",
-        ["x"],
-        ["label", "scores"],
-        domain=ML,
-        nodes_treeids=[0],
-        nodes_nodeids=[0],
-        nodes_featureids=[0],
-        nodes_values=[0.0],
-        nodes_modes=["LEAF"],
-        nodes_truenodeids=[0],
-        nodes_falsenodeids=[0],
-        class_treeids=[0],
-        class_nodeids=[0],
-        class_ids=[scored],
-        class_weights=[weight],
+        [scored, scored],
+        [weight, weight / 2],
         post_transform=transform,
         classlabels_int64s=[4, 7],
     )
-    outputs = [
-        helper.make_tensor_value_info("label", INT64, None),
-        helper.make_tensor_value_info("scores", FLOAT, None),
-    ]
-    x = np.zeros((2, 1), np.float32)
-    ours, theirs = both([node], {"x": (FLOAT, ["n", 1])}, outputs, {"x": x})
     assert ours[0].tolist() == theirs[0].tolist()
     np.testing.assert_allclose(ours[1], theirs[1], rtol=1e-6)
+
+
+def test_a_classifier_of_one_class() -> None:
+    ours, theirs = stump("TreeEnsembleClassifier", [0, 0], [0.3, -0.4], classlabels_int64s=[1])
+    assert ours[0].tolist() == theirs[0].tolist() == [1, 0]
+    np.testing.assert_allclose(ours[1], theirs[1], rtol=1e-6)
+
+
+def test_softmax_of_the_scores_that_are_not_zero() -> None:
+    ours, theirs = stump(
+        "TreeEnsembleClassifier",
+        [0, 2],
+        [0.3, 0.4],
+        classlabels_int64s=[0, 1, 2],
+        post_transform="SOFTMAX_ZERO",
+    )
+    assert ours[1].tolist() == theirs[1].tolist() == [[1, 0, 0], [0, 0, 1]]
+    weights = {"coefficients": [0.0, 1.0, -2.0], "intercepts": [0.0, 0.5, 0.0]}
+    node = helper.make_node(
+        "LinearRegressor",
+        ["x"],
+        ["y"],
+        domain=ML,
+        targets=3,
+        post_transform="SOFTMAX_ZERO",
+        **weights,
+    )
+    outputs = [helper.make_tensor_value_info("y", FLOAT, None)]
+    x = np.array([[1], [-0.5], [3]], np.float32)
+    ours, theirs = both([node], {"x": (FLOAT, ["n", 1])}, outputs, {"x": x})
+    np.testing.assert_allclose(ours[0], theirs[0], rtol=1e-5)
+
+
+def test_scores_without_a_leaf() -> None:
+    """By the text of the operators: base values are added to each score, the top class wins.
+
+    onnxruntime gives 0 for such targets, and never the label of such a class (docs/onnx.md).
+    """
+    base = [0.125, 0.25, 0.5]
+    for fold in ("SUM", "AVERAGE", "MIN", "MAX"):
+        ours, theirs = stump(
+            "TreeEnsembleRegressor",
+            [0, 1],
+            [1.0, -1.0],
+            n_targets=3,
+            base_values=base,
+            aggregate_function=fold,
+        )
+        assert ours[0].tolist() == [[1.125, 0.25, 0.5], [0.125, -0.75, 0.5]]
+        assert theirs[0].tolist() == [[1.125, 0, 0], [0, -0.75, 0]]
+    labels = {"classlabels_int64s": [5, 7, 9]}
+    ours, theirs = stump("TreeEnsembleClassifier", [0, 1], [-0.5, -0.25], **labels)
+    assert ours[1].tolist() == theirs[1].tolist() == [[-0.5, 0, 0], [0, -0.25, 0]]
+    assert (ours[0].tolist(), theirs[0].tolist()) == ([7, 5], [5, 7])

@@ -142,3 +142,25 @@ def test_memory_as_another_dtype(compiling: Compile) -> None:
 
     x = torch.randn(3, 4)
     assert_same(compiling(fn)(x), fn(x))
+
+
+@pytest.mark.filterwarnings("ignore::gex.FallbackWarning")
+def test_a_write_at_an_offset_into_the_callers_memory(compiling: Compile) -> None:
+    """Offsets count from the start of the storage, not from the first element of the argument."""
+
+    def fn(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        window = x.as_strided((4,), (1,), 8)
+        window.mul_(-1)
+        return x * 1, window + 1
+
+    def writes_only(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        x.as_strided((4,), (1,), 8).mul_(-1)
+        return (x * 1,)
+
+    for case in (fn, writes_only):
+        compiled = compiling(case)
+        for first in (1, 0, 2):
+            mine, eager = (torch.arange(24.0).view(6, 4) for _ in range(2))
+            got, want = compiled(mine[first : first + 4]), case(eager[first : first + 4])
+            for a, b in zip((*got, mine), (*want, eager)):
+                torch.testing.assert_close(a, b)

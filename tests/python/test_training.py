@@ -233,3 +233,25 @@ def test_an_activation_is_recomputed_if_its_argument_is_saved(
     kept, gradients = kept_for_the_backward(model, compiled, x)
     assert kept == (32 + wide_values * 64) * 48 * 4 <= in_eager
     assert_same(gradients, expected)
+
+
+@pytest.mark.filterwarnings("ignore::gex.FallbackWarning")
+@pytest.mark.parametrize(
+    "loss",
+    [
+        lambda a: torch.linalg.det(a) * 3,
+        lambda a: torch.linalg.slogdet(a.t() * 2)[1],
+        lambda a: torch.linalg.solve(a.t() * 2, torch.arange(4.0)).dot(torch.arange(4.0)),
+    ],
+    ids=["det", "slogdet", "solve"],
+)
+def test_gradients_of_factored_matrices(loss: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    """PyTorch factors the transpose of a contiguous matrix, and its backward counts on it."""
+    matrix = torch.randn(4, 4)
+    for start in (matrix, matrix.t()):
+        eager = start.clone().requires_grad_()
+        loss(eager).backward()
+        torch._dynamo.reset()
+        compiled = start.clone().requires_grad_()
+        torch.compile(loss, backend="gex")(compiled).backward()
+        assert_same(compiled.grad, eager.grad, 1e-4)

@@ -28,6 +28,8 @@ TARGETS = {
     _aten.as_strided_copy.default,
     _aten.as_strided_scatter.default,
 }
+# The offset counts from the start of the caller's memory, which only the caller's tensor knows.
+_CALLERS_OFFSET = "an offset into the caller's memory"
 
 
 @dataclass
@@ -113,16 +115,18 @@ def add(nodes: NodeImporter, call: OpCall, env: Env, storages: dict[int, Storage
         numbers = (size, stride, _number(rest[0] if rest else call.kwargs.get("storage_offset")))
         if numbers[2] is None or not _is_plain_window(nodes.symbols, numbers, layout):
             return nodes.add(call, env)
+        if owner.argument is not None:
+            return nodes.add_call(call, env, _CALLERS_OFFSET)
         scattered = (operand, source, order, *numbers)
         call = replace(call, target=_scattered, args=scattered, kwargs={}, label=call.name)
         return nodes.add(call, env)
     size, stride, *rest = call.args[1:]
     absolute = rest[0] if rest else call.kwargs.get("storage_offset")
     if absolute is not None and owner.argument is not None:
-        # The offset counts from the start of the caller's memory, which only the caller's tensor
-        # knows.
         at_owner = replace(call, args=(owner.node, size, stride, absolute), kwargs={})
-        return nodes.add_call(at_owner, env, "an offset into the caller's memory")
+        return nodes.add_call(at_owner, env, _CALLERS_OFFSET)
+    if absolute is not None and _keeps_callers_offset(owner.node, storages):
+        raise GraphNotSupported(f"{where} reads {_CALLERS_OFFSET}, of which a part was written")
     start = operand.meta["val"].storage_offset() if absolute is None else _number(absolute)
     offset = start - memory.storage_offset()
     numbers = (size, stride, offset)
@@ -134,6 +138,15 @@ def add(nodes: NodeImporter, call: OpCall, env: Env, storages: dict[int, Storage
     target = _window_inside if owner.argument is None else _window
     window = replace(call, target=target, args=(owner.node, *numbers), kwargs={}, label=call.name)
     return nodes.add_call(window, env, "memory outside the tensor")
+
+
+def _keeps_callers_offset(node: Node, storages: dict[int, Storage]) -> bool:
+    """Whether it is a caller's tensor with an offset, after writes: as_strided_scatter's result has
+    that offset when it runs, but not while it is traced."""
+    while node.target is _aten.as_strided_scatter.default:
+        node = node.args[0]
+    fake = node.meta["val"]
+    return storages[storage_of(fake)].argument is not None and fake.storage_offset() != 0
 
 
 def _is_plain_window(symbols: Symbols, numbers: Sequence[Any], layout: Layout) -> bool:

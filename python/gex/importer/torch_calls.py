@@ -31,6 +31,10 @@ _STRIDE_SENSITIVE = {
     _aten.as_strided_copy.default,
     _aten.as_strided_scatter.default,
     _aten._reshape_alias.default,
+    # They factor the transpose of a contiguous matrix; the backward was traced for one of the two.
+    _aten._linalg_det.default,
+    _aten._linalg_slogdet.default,
+    _aten._linalg_solve_ex.default,
 }
 
 

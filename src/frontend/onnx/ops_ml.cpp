@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 
 #include "frontend/onnx/expr.hpp"
@@ -188,14 +189,20 @@ Items zip_map(Row& r) {
 
 // --- linear models and trees ---------------------------------------------------------------------
 
+// Softmax of the scores that are not 0; the others stay 0.
+Expr softmax_of_others(Expr scores) {
+  const Expr kept = abs(scores) > 1e-7;
+  const Expr others =
+      where(kept, scores, scores.number(-std::numeric_limits<double>::infinity()));
+  return where(kept, Expr(scores.g, ops::softmax(scores.g, others, scores.rank() - 1)),
+               scores.number(0));
+}
+
 Expr transformed(Expr scores, const std::string& transform) {
-  const std::int64_t last = scores.rank() - 1;
   if (transform == "LOGISTIC") return sigmoid(scores);
-  if (transform == "SOFTMAX") return {scores.g, ops::softmax(scores.g, scores, last)};
-  if (transform == "SOFTMAX_ZERO") {
-    Expr p(scores.g, ops::softmax(scores.g, scores, last));
-    return where(scores == 0, scores.number(0), p);
-  }
+  if (transform == "SOFTMAX")
+    return {scores.g, ops::softmax(scores.g, scores, scores.rank() - 1)};
+  if (transform == "SOFTMAX_ZERO") return softmax_of_others(scores);
   if (transform != "NONE" && !transform.empty())
     fail(ErrorCode::unsupported, "post_transform ", transform, " is not supported");
   return scores;
@@ -283,18 +290,24 @@ Items tree_classifier(Row& r) {
   const std::string transform = r.string_attr("post_transform", "NONE");
   if (!binary_case) {
     Expr chosen(r.g, ops::argmax(r.g, scores, {1}));
-    return {labels_at(r, chosen), Item::tensor(transformed(scores, transform), Elem::f32)};
+    Item labels = labels_at(r, chosen);
+    // Of one class: its label for positive scores, else 0.
+    if (classes == 1 && labels.elem == Elem::i64) {
+      Expr label(r.g, labels.value);
+      labels.value = where(reshape(scores, {r.shape()[0]}) > 0, label, label.number(0));
+    }
+    return {labels, Item::tensor(transformed(scores, transform), Elem::f32)};
   }
   // One score for two classes: a probability if no weight is negative. onnxruntime adds the other
-  // score if the one is that of class 0, else the other is 0.
+  // score if the one is that of class 0, and leaves SOFTMAX out then; else the other is 0.
   Expr s = slice(scores, 1, ids.front(), 1);
   Expr chosen = (positive ? s > 0.5 : s > 0).to(DType::i64);
   Item labels = labels_at(r, reshape(chosen, {r.shape()[0]}));
   if (ids.front() == 1) return {labels, Item::tensor(transformed(scores, transform), Elem::f32)};
   Expr p = transform == "LOGISTIC" ? sigmoid(s) : s;
   Expr other = transform == "LOGISTIC" || positive ? 1.0 - p : -p;
-  if (transform != "NONE" && transform != "LOGISTIC")
-    r.refuse("post_transform " + transform + " of a classifier with one score is not supported");
+  if (transform == "PROBIT")
+    r.refuse("post_transform PROBIT of a classifier with one score is not supported");
   Expr both(r.g, ops::cat(r.g, {other.v, p.v}, 1));
   return {labels, Item::tensor(both, Elem::f32)};
 }
