@@ -27,12 +27,14 @@ if(NOT GEX_UNITY)
   endforeach()
 endif()
 
-# A fifth of the size, for x86-64 processors without AVX2: see src/deploy/run_only/processor.cpp.
-set(GEX_RUN_WITHOUT "nothing")
+# Autotuning needs a compiler. And a fifth of the size, for x86-64 processors without AVX2: see
+# src/deploy/run_only/processor.cpp.
+set(GEX_RUN_WITHOUT "cuda/launch_timer[.]cpp")
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64|amd64")
-  set(GEX_RUN_WITHOUT "kernels/variant_baseline[.]cpp")
+  set(GEX_RUN_WITHOUT "(cuda/launch_timer|kernels/variant_baseline)[.]cpp")
 endif()
 add_library(gex_run SHARED src/deploy/run_only/without_baseline.cpp
+            src/deploy/run_only/without_launch_timer.cpp
             "$<FILTER:${GEX_RUN_OBJECTS},EXCLUDE,${GEX_RUN_WITHOUT}>")
 target_link_libraries(gex_run PRIVATE gex_options ${CMAKE_DL_LIBS} pthread)
 target_include_directories(gex_run PUBLIC $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}/include>

@@ -405,14 +405,24 @@ GEX_API void gex_cancel_destroy(gex_cancel* cancel);
  * returns, the results are. A result must be laid out densely and overlap no other tensor. */
 #define GEX_INPUTS_ON_DEVICE 1u
 #define GEX_OUTPUTS_ON_DEVICE 2u
+/* With both of the above: the work is enqueued on `stream`, after what is there already, and the
+ * call returns without waiting for it. The memory of inputs and outputs must stay valid until the
+ * stream has reached the end of the run; work enqueued there later may read the results. The host
+ * waits for the stream only where the program needs a value on the host (the result of an index
+ * check, a condition, a size that depends on data, operands of host functions). What fails on the
+ * device is an error of a later run or of gex_program_synchronize. A stream that is being captured
+ * gets the run as part of its graph; then the program and the memory must outlive the graph. */
+#define GEX_ON_STREAM 4u
 
 typedef struct gex_run_options {
   uint32_t struct_size;
-  uint32_t on_device;          /* GEX_INPUTS_ON_DEVICE, GEX_OUTPUTS_ON_DEVICE or both; 0: none */
+  uint32_t on_device;          /* of the three above; 0: none */
   gex_cancel* cancel;          /* NULL: none */
   int64_t timeout_nanoseconds; /* from the start of the run; 0: no limit */
+  void* stream; /* GEX_ON_STREAM: a CUstream or cudaStream_t of the program's device; NULL: its
+                   default stream */
 } gex_run_options;
-#define GEX_RUN_OPTIONS_INIT {sizeof(gex_run_options), 0, NULL, 0}
+#define GEX_RUN_OPTIONS_INIT {sizeof(gex_run_options), 0, NULL, 0, NULL}
 
 /* As gex_program_run, but can be stopped with GEX_CANCELLED or GEX_DEADLINE. A run checks between
  * launches and at each loop iteration, so a running launch completes first. Tied inputs may then be
@@ -420,6 +430,10 @@ typedef struct gex_run_options {
 GEX_API gex_status gex_program_run_with(gex_program* program, const gex_tensor* inputs,
                                         size_t input_count, gex_tensor* outputs,
                                         size_t output_count, const gex_run_options* options);
+
+/* Waits for all work on a stream that was given to runs with GEX_ON_STREAM, and reports what failed
+ * there. */
+GEX_API gex_status gex_program_synchronize(gex_program* program, void* stream);
 
 /* Returns at once; a thread of the program executes these runs in order and calls `callback` after
  * each. The arrays and their contents must stay unchanged until then. `message` is "" on success
@@ -432,7 +446,7 @@ GEX_API gex_status gex_program_run_async(gex_program* program, const gex_tensor*
                                          size_t output_count, gex_run_callback callback,
                                          void* user);
 /* The same with options, which are copied; the time limit starts when the run starts executing.
- */
+ * Not with GEX_ON_STREAM: gex_program_run_with is asynchronous then. */
 GEX_API gex_status gex_program_run_async_with(gex_program* program, const gex_tensor* inputs,
                                               size_t input_count, gex_tensor* outputs,
                                               size_t output_count, const gex_run_options* options,

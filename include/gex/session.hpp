@@ -14,6 +14,7 @@
 #include <functional>
 #include <future>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <type_traits>
@@ -264,6 +265,11 @@ class Cancel {
 struct RunOptions {
   std::chrono::nanoseconds timeout{0};  // 0: no limit
   const Cancel* cancel = nullptr;
+  // The memory of inputs or given outputs is that of the model's device: GEX_INPUTS_ON_DEVICE.
+  bool inputs_on_device = false, outputs_on_device = false;
+  // A CUstream or cudaStream_t (nullptr: the default stream): the run is enqueued there and returns
+  // without waiting; implies the two above. See GEX_ON_STREAM.
+  std::optional<void*> stream;
 };
 
 struct SessionOptions {
@@ -339,6 +345,9 @@ class Session {
     run_into(binding.inputs(), binding.outputs(), options);
   }
 
+  // Waits for all work on a stream that runs were given; throws what failed there.
+  void synchronize(void* stream) { check_status(gex_program_synchronize(session_.get(), stream)); }
+
   // Returns at once; a thread of the session executes these runs in order and calls `callback` with
   // the outputs and null, or with the error. The callback must not throw and must not destroy the
   // session's last copy. RunError with GEX_BUSY if too many runs are waiting. The memory of views
@@ -395,6 +404,11 @@ class Session {
     gex_run_options given = GEX_RUN_OPTIONS_INIT;
     given.timeout_nanoseconds = options.timeout.count();
     given.cancel = options.cancel == nullptr ? nullptr : options.cancel->get();
+    given.on_device = (options.inputs_on_device ? GEX_INPUTS_ON_DEVICE : 0U) |
+                      (options.outputs_on_device ? GEX_OUTPUTS_ON_DEVICE : 0U);
+    if (!options.stream) return given;
+    given.on_device |= GEX_INPUTS_ON_DEVICE | GEX_OUTPUTS_ON_DEVICE | GEX_ON_STREAM;
+    given.stream = *options.stream;
     return given;
   }
 

@@ -76,6 +76,7 @@ inline constexpr int kConditionalDriver = 12040;
   X(context_retain, "cuDevicePrimaryCtxRetain", (Context * context, int device))                 \
   X(context_release, "cuDevicePrimaryCtxRelease_v2", (int device))                               \
   X(context_set, "cuCtxSetCurrent", (Context context))                                           \
+  X(context_get, "cuCtxGetCurrent", (Context * context))                                         \
   X(context_synchronize, "cuCtxSynchronize", ())                                                 \
   X(error_string, "cuGetErrorString", (Result error, const char** text))                         \
   X(memory_alloc, "cuMemAlloc_v2", (DevicePtr * pointer, std::size_t bytes))                     \

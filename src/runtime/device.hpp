@@ -13,6 +13,7 @@
 
 #include "base/thread_pool.hpp"
 #include "program/executable.hpp"
+#include "program/specialiser.hpp"
 #include "runtime/memory/arena.hpp"
 #include "runtime/recorder.hpp"
 
@@ -33,6 +34,8 @@ struct Loaded {
   // why.
   bool records_control = false;
   std::string why_no_control;
+  // Optional: default nothing. On the background thread, beside the calls of the Program.
+  virtual std::vector<double> time(std::span<const program::Trial> /*trials*/) { return {}; }
 };
 
 // Exclusive use of one device stream, and of the arena that belongs to it, by one call.
@@ -78,6 +81,12 @@ class Device {
   // Optional: default false. Whether the caller is capturing this stream into its own graph, which
   // is launched later, any number of times.
   virtual bool is_capturing(std::uint64_t /*stream*/) const { return false; }
+  // Optional: default nothing. Waits for the work on a stream of the caller; throws if it failed.
+  virtual void wait_for(std::uint64_t /*stream*/) {}
+  // Optional: default nothing. What the driver keeps for each thread, which a call changes; it is
+  // set to its former value at the end of the call.
+  virtual std::uint64_t thread_state() const { return 0; }
+  virtual void set_thread_state(std::uint64_t /*state*/) const noexcept {}
   // Throws UserError if some code of the Program can't run on this device.
   virtual std::unique_ptr<Loaded> load(const program::Executable& executable) = 0;
   // A recorder for one batch. `gear`: values by slot for the largest sizes that the Capture serves;

@@ -6,47 +6,22 @@
 #include <gtest/gtest.h>
 #include <gex/es.hpp>
 
-#include <cmath>
-
 #include "../runtime/fake_cuda/inner_run.hpp"
 #include "compile/compile.hpp"
 #include "compile/execute.hpp"
 #include "ir/text/text.hpp"
-#include "runtime/device.hpp"
+#include "on_device.hpp"
 
 namespace gex::test {
 namespace {
 
 using namespace gex::es;
 
-bool gpu_is_there() {
-  const std::vector<std::string> drivers = runtime::available_drivers();
-  return std::ranges::find(drivers, "cuda_graph") != drivers.end();
-}
-
-es::CompileOptions on_gpu() {
-  es::CompileOptions options;
-  options.target = "cuda:0";
-  return options;
-}
-
 std::unique_ptr<es::Graph> softmax_of_product() {
   EsGraphBuilder builder("net");
   auto x = builder.CreateInput(0, "x", es::DType::f32, {"rows", 8});
   auto w = builder.CreateInput(1, "w", es::DType::f32, {8, 5});
   return builder.BuildAndReset({Softmax(Matmul(x, w), 1) + 1.0});
-}
-
-es::Tensor numbers(std::vector<std::int64_t> shape, float step) {
-  std::vector<float> values(es::detail::CountOf(shape));
-  for (std::size_t k = 0; k < values.size(); ++k)
-    values[k] = static_cast<float>((k * 7) % 11) * step;
-  return es::Tensor::Of<float>(std::move(shape), values);
-}
-
-void expect_near(const std::vector<float>& got, const std::vector<float>& expected) {
-  ASSERT_EQ(got.size(), expected.size());
-  for (std::size_t k = 0; k < got.size(); ++k) EXPECT_NEAR(got[k], expected[k], 1e-5F) << k;
 }
 
 TEST(TargetOption, WithoutAGpuTheErrorSaysSo) {
@@ -110,39 +85,6 @@ TEST_F(OnCuda, InputsInOtherLayoutsAreRead) {
   in.strides = strides;
   expect_near(gpu.RunOn({in, w.c()})[0].ToVector<float>(), gpu.Run({x, w})[0].ToVector<float>());
 }
-
-// Memory of the device; the test itself must not touch it.
-class DeviceMemory {
- public:
-  explicit DeviceMemory(const std::vector<float>& values) : values_(values.size()) {
-    memory_ = context_->device->allocate(4 * values.size());
-    context_->device->write(memory_, values.data(), 4 * values.size());
-  }
-  ~DeviceMemory() { context_->device->deallocate(memory_, 4 * values_); }
-  DeviceMemory(const DeviceMemory&) = delete;
-  DeviceMemory& operator=(const DeviceMemory&) = delete;
-
-  gex_tensor tensor(const std::vector<std::int64_t>& shape) const {
-    gex_tensor tensor = GEX_TENSOR_INIT;
-    tensor.data = memory_;
-    tensor.rank = shape.size();
-    tensor.shape = shape.data();
-    return tensor;
-  }
-  std::vector<float> read() const {
-    std::vector<float> values(values_);
-    const std::unique_ptr<runtime::Queue> queue = context_->queues->acquire(0);
-    queue->begin(std::nullopt);
-    queue->read(values.data(), memory_, 4 * values_);
-    queue->finish();
-    return values;
-  }
-
- private:
-  const std::shared_ptr<runtime::DeviceContext> context_ = runtime::open_device("cuda_graph:0");
-  std::size_t values_;
-  void* memory_;
-};
 
 TEST_F(OnCuda, TensorsOnTheDeviceAreUsedInPlace) {
   const es::Program gpu = softmax_of_product()->Compile(on_gpu());

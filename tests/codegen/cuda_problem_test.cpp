@@ -3,6 +3,7 @@
 
 #include <cstdlib>
 #include <fstream>
+#include <map>
 #include <set>
 #include <sstream>
 
@@ -34,6 +35,31 @@ backend::cuda::KernelText text_of(const ProblemCase& c, int multiprocessors) {
   return text_of(c, limits);
 }
 
+// Runs the kernel of a text on a case's operands, on the host, and compares with plain loops.
+void expect_right(const ProblemCase& c, const backend::cuda::KernelText& text, int number,
+                  EmulatedKernels& unit) {
+  std::vector<GuardedMemory> memory;
+  std::vector<std::int64_t> words;
+  for (const HostTensor& tensor : c.buffers) {
+    memory.emplace_back(tensor);
+    words.push_back(reinterpret_cast<std::int64_t>(memory.back().data()));
+  }
+  const HostTensor workspace(DType::u8, {c.evaluate(text.workspace_bytes)});
+  const GuardedMemory scratch(workspace);
+  if (!(text.workspace_bytes == Dim(0)))
+    words.push_back(reinterpret_cast<std::int64_t>(scratch.data()));
+  words.insert(words.end(), c.dims.begin(), c.dims.end());
+  unit.run(number, words, c.evaluate(text.grid), text.block, c.evaluate(text.shared_bytes));
+  const std::vector<HostTensor> want = expected(c);
+  for (std::size_t b = 0; b < want.size(); ++b) {
+    HostTensor got = c.buffers[b];
+    memory[b].copy_to(got);
+    const double allowed =
+        c.written[b] ? c.tolerance + (c.tolerance > 0 ? epsilon_of(got.dtype()) : 0) : 0;
+    EXPECT_LE(distance(got, want[b]), allowed) << "buffer " << b;
+  }
+}
+
 TEST(CudaProblems, emulated_kernels_compute_what_plain_loops_compute) {
   const std::vector<ProblemCase> cases = chosen_cases();
   EmulatedKernels unit;
@@ -46,28 +72,64 @@ TEST(CudaProblems, emulated_kernels_compute_what_plain_loops_compute) {
   unit.compile();
   for (std::size_t i = 0; i < cases.size(); ++i) {
     const ProblemCase& c = cases[i];
-    const backend::cuda::KernelText& text = texts[i];
     SCOPED_TRACE(str("case ", i, " ", c.name, ": ", problems::print(c.problem)));
-    std::vector<GuardedMemory> memory;
-    std::vector<std::int64_t> words;
-    for (const HostTensor& tensor : c.buffers) {
-      memory.emplace_back(tensor);
-      words.push_back(reinterpret_cast<std::int64_t>(memory.back().data()));
+    expect_right(c, texts[i], numbers[i], unit);
+  }
+}
+
+// Cases with a choice of forms: the first with the most forms, of each kind of problem.
+std::vector<ProblemCase> cases_with_forms(const backend::cuda::DeviceLimits& limits) {
+  std::map<std::string, std::pair<std::size_t, ProblemCase>> best;
+  for (ProblemCase& c : chosen_cases()) {
+    if (!c.constant_dims || !c.prologues.empty()) continue;
+    const std::vector<Dim> dims = c.dim_values();
+    const std::size_t count = backend::cuda::forms_of(c.problem, dims, limits).size();
+    const std::string text = problems::print(c.problem);
+    auto& [most, chosen] = best[text.substr(0, text.find(' '))];
+    if (count >= 2 && count > most) most = count, chosen = std::move(c);
+  }
+  std::vector<ProblemCase> cases;
+  for (auto& [kind, found] : best)
+    if (found.first > 0) cases.push_back(std::move(found.second));
+  return cases;
+}
+
+// What autotune chooses from. GEX_CUDA_CASES: all forms of the chosen cases, not three of each
+// kind.
+TEST(CudaProblems, forms_of_a_problem_compute_what_plain_loops_compute) {
+  const bool all_forms = std::getenv("GEX_CUDA_CASES") != nullptr;
+  backend::cuda::DeviceLimits limits;
+  limits.multiprocessors = 16;
+  struct Tried {
+    ProblemCase example;
+    std::string form;
+    backend::cuda::KernelText text;
+    int number;
+  };
+  std::vector<Tried> all;
+  EmulatedKernels unit;
+  std::set<std::string> kinds;
+  for (const ProblemCase& c : cases_with_forms(limits)) {
+    const std::vector<Dim> dims = c.dim_values();
+    const std::vector<backend::cuda::Form> forms = backend::cuda::forms_of(c.problem, dims, limits);
+    const std::size_t step = all_forms ? 1 : (forms.size() + 2) / 3;
+    for (std::size_t k = forms.size() - 1; k < forms.size(); k -= step) {
+      backend::cuda::DeviceLimits with = limits;
+      with.form = forms[k];
+      with.values = c.dims;
+      backend::cuda::KernelText text = backend::cuda::emit(c.problem, c.attached(), dims, with);
+      const int number = unit.add(text);
+      all.push_back({c, backend::cuda::name_of(forms[k]), std::move(text), number});
     }
-    const HostTensor workspace(DType::u8, {c.evaluate(text.workspace_bytes)});
-    const GuardedMemory scratch(workspace);
-    if (!(text.workspace_bytes == Dim(0)))
-      words.push_back(reinterpret_cast<std::int64_t>(scratch.data()));
-    words.insert(words.end(), c.dims.begin(), c.dims.end());
-    unit.run(numbers[i], words, c.evaluate(text.grid), text.block, c.evaluate(text.shared_bytes));
-    const std::vector<HostTensor> want = expected(c);
-    for (std::size_t b = 0; b < want.size(); ++b) {
-      HostTensor got = c.buffers[b];
-      memory[b].copy_to(got);
-      const double allowed =
-          c.written[b] ? c.tolerance + (c.tolerance > 0 ? epsilon_of(got.dtype()) : 0) : 0;
-      EXPECT_LE(distance(got, want[b]), allowed) << "buffer " << b;
-    }
+    kinds.insert(problems::print(c.problem).substr(0, 6));
+  }
+  if (!all_forms) {
+    EXPECT_EQ(kinds, (std::set<std::string>{"attent", "conv2d", "matmul"}));
+  }
+  unit.compile();
+  for (const Tried& tried : all) {
+    SCOPED_TRACE(str(problems::print(tried.example.problem), " as ", tried.form));
+    expect_right(tried.example, tried.text, tried.number, unit);
   }
 }
 

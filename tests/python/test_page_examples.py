@@ -203,3 +203,14 @@ def test_the_signatures_on_the_page_about_es_are_those_of_the_header(
             re.search(rf"\b{name}\(", path.read_text())
             for path in ROOT.glob("include/gex/es/*.hpp")
         ), name
+
+
+CUDA_RUNTIME = "typedef struct CUstream_st* cudaStream_t;"  # what the example uses of it
+
+
+@pytest.mark.parametrize("page", ["docs/cuda.md", "docs/cuda.zh.md"])
+def test_the_example_of_a_stream_compiles(page: str, tmp_path: pathlib.Path) -> None:
+    (example,) = blocks(page, "cpp")
+    source = tmp_path / "stream.cpp"
+    source.write_text(f"#include <gex/es.hpp>\n{CUDA_RUNTIME}\n{example}\n")
+    run("g++", "-std=c++20", "-Wall", "-fsyntax-only", *library(), source, cwd=tmp_path)

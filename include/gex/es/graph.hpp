@@ -57,6 +57,9 @@ struct RunOptions {
   std::chrono::nanoseconds timeout{0};  // 0: no limit
   // Inputs and given results are addresses of the program's device: see GEX_INPUTS_ON_DEVICE.
   bool inputs_on_device = false, outputs_on_device = false;
+  // A CUstream or cudaStream_t (nullptr: the default stream): the run is enqueued there and returns
+  // without waiting; implies the two above. See GEX_ON_STREAM.
+  std::optional<void*> stream;
 
   gex_run_options c() const {
     gex_run_options options = GEX_RUN_OPTIONS_INIT;
@@ -64,6 +67,9 @@ struct RunOptions {
     options.timeout_nanoseconds = timeout.count();
     options.on_device = (inputs_on_device ? GEX_INPUTS_ON_DEVICE : 0U) |
                         (outputs_on_device ? GEX_OUTPUTS_ON_DEVICE : 0U);
+    if (!stream) return options;
+    options.on_device |= GEX_INPUTS_ON_DEVICE | GEX_OUTPUTS_ON_DEVICE | GEX_ON_STREAM;
+    options.stream = *stream;
     return options;
   }
 };
@@ -152,6 +158,9 @@ class Program {
     std::vector<gex_tensor> results = ToC(outputs);
     RunOn(ToC(inputs), results);
   }
+
+  // Waits for all work on a stream that runs were given; throws what failed there.
+  void Synchronize(void* stream) const { detail::Check(gex_program_synchronize(handle(), stream)); }
 
   // Gets the results, or the error and none.
   using Callback = std::function<void(std::vector<Tensor> results, std::exception_ptr error)>;

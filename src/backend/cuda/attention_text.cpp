@@ -2,6 +2,7 @@
 // of keys and values in shared memory.
 
 #include <algorithm>
+#include <cmath>
 #include <ios>
 #include <sstream>
 
@@ -232,7 +233,9 @@ AttentionPlan mma_plan(const problems::AttentionProblem& p, std::span<const Dim>
   plan.stages = *head > 128 || *value > 128 || !plan.decode ? 2 : 3;
   // Kernels that have other forms, too, are not launched in clusters: most of their blocks would
   // have no work, and those cost time.
-  if (plan.decode && !plan.few_rows && !plan.prefill) {
+  if (limits.form) {
+    plan.splits = limits.form->split;
+  } else if (plan.decode && !plan.few_rows && !plan.prefill) {
     const Dim units = dims[attention_dim::batch] * dims[attention_dim::kv_heads];
     const std::int64_t tiles =
         (std::min<std::int64_t>(dims[attention_dim::keys].range().hi, 1 << 30) + 63) / 64;
@@ -262,30 +265,35 @@ void declare_mma(ProblemText& out, const problems::AttentionProblem& p, const At
   out.text += mma_attention_text();
 }
 
-// The elements of each result that a block computes (slice_attention_text.hpp), or 0 if other forms
-// are better: more keys than this are worth sharing between blocks.
-std::int64_t slice_size(const problems::AttentionProblem& p, std::span<const Dim> dims,
-                        const DeviceLimits& limits) {
+// Blocks of slices_of() elements of each result (slice_attention_text.hpp). More keys than this are
+// worth sharing between blocks.
+bool can_slice(const problems::AttentionProblem& p, std::span<const Dim> dims) {
   constexpr std::int64_t kMostKeys = 1024;
   const auto head = dims[attention_dim::head_size].as_const(),
              value = dims[attention_dim::value_size].as_const();
   const Dim rows = floordiv(dims[attention_dim::heads], dims[attention_dim::kv_heads]) *
                    dims[attention_dim::queries];
+  return is_low_float(p.qkv) && head && value && *head > 0 && *head % 32 == 0 && *head <= 256 &&
+         *value > 0 && *value % 8 == 0 && rows.range().lo >= 1 &&
+         rows.range().hi <= AttentionPlan::kDecodeRows &&
+         dims[attention_dim::keys].range().hi <= kMostKeys &&
+         dims[attention_dim::keys].range().lo >= 1 && !problems::contains(p.computed, 1) &&
+         !problems::contains(p.computed, 2) && dims[attention_dim::q_strides + 3] == Dim(1) &&
+         dims[attention_dim::k_strides + 3] == Dim(1);
+}
+
+// The elements of each result that a block computes, or 0 if other forms are better.
+std::int64_t slice_size(const problems::AttentionProblem& p, std::span<const Dim> dims,
+                        const DeviceLimits& limits) {
+  if (limits.form) return limits.form->slice;
   const auto units = (dims[attention_dim::batch] * dims[attention_dim::kv_heads]).as_const();
-  const bool fits = is_low_float(p.qkv) && head && value && units && *head > 0 && *head % 32 == 0 &&
-                    *head <= 256 && *value > 0 && *value % 8 == 0 && rows.range().lo >= 1 &&
-                    rows.range().hi <= AttentionPlan::kDecodeRows &&
-                    dims[attention_dim::keys].range().hi <= kMostKeys &&
-                    dims[attention_dim::keys].range().lo >= 1 &&
-                    !problems::contains(p.computed, 1) && !problems::contains(p.computed, 2) &&
-                    dims[attention_dim::q_strides + 3] == Dim(1) &&
-                    dims[attention_dim::k_strides + 3] == Dim(1);
-  if (!fits) return 0;
+  if (!units || !can_slice(p, dims)) return 0;
+  const std::int64_t value = dims[attention_dim::value_size].constant();
   std::int64_t slice = 8;
-  while (slice < 32 && *value % (slice * 2) == 0 &&
-         *units * (*value / slice) > limits.multiprocessors)
+  while (slice < 32 && value % (slice * 2) == 0 &&
+         *units * (value / slice) > limits.multiprocessors)
     slice *= 2;
-  return *units * (*value / slice) <= 4 * limits.multiprocessors ? slice : 0;
+  return *units * (value / slice) <= 4 * limits.multiprocessors ? slice : 0;
 }
 
 KernelText sliced(ProblemText& out, const problems::AttentionProblem& p, std::span<const Dim> dims,
@@ -381,6 +389,37 @@ KernelText attention_text(const problems::AttentionProblem& p, const AttachedKer
   const Dim clusters = min(work, Dim(limits.multiprocessors * 2 / plan.splits));
   return out.done(body + std::string(kAttentionBody), kThreads, clusters * Dim(plan.splits),
                   max(shared, Dim(plan.shared_bytes())), 0, 1, plan.splits);
+}
+
+// Few queries: a block of each head, several that share its keys, or slices of its results.
+std::vector<Form> attention_forms(const problems::AttentionProblem& p, std::span<const Dim> dims,
+                                  const DeviceLimits& limits) {
+  const AttentionPlan plan = mma_plan(p, dims, limits);
+  if (!plan.decode || plan.few_rows || plan.prefill || p.computed != 0) return {};
+  const auto at = [&](int i) {
+    return static_cast<double>(dims[static_cast<std::size_t>(i)].constant());
+  };
+  const double units = at(attention_dim::batch) * at(attention_dim::kv_heads);
+  const double keys = at(attention_dim::keys), value = at(attention_dim::value_size);
+  // Cycles: loads of keys and values, waves of blocks, joins of the blocks of a cluster.
+  const auto cycles = [&](double blocks, double own_keys, double own_values, double join) {
+    const double loads = own_keys * (at(attention_dim::head_size) + own_values) * 2 / 20;
+    return (std::ceil(units * blocks / limits.multiprocessors) * (loads + 1500) + join) /
+           kCyclesPerMicrosecond;
+  };
+  const auto split_form = [&](int split) {
+    return Form{0, 0, split, 0, cycles(split, keys / split, value, split > 1 ? 1500 : 0)};
+  };
+  const auto slice_form = [&](int slice) {
+    return Form{0, 0, 1, slice, cycles(value / slice, keys, slice, 0)};
+  };
+  std::vector<Form> forms;
+  for (int split = 1; split <= (limits.clusters ? 8 : 1); split *= 2)
+    forms.push_back(split_form(split));
+  for (int slice = 8; slice <= 32 && can_slice(p, dims); slice *= 2)
+    if (dims[attention_dim::value_size].constant() % slice == 0) forms.push_back(slice_form(slice));
+  const auto slice = static_cast<int>(slice_size(p, dims, limits));
+  return worth_trying(slice > 0 ? slice_form(slice) : split_form(plan.splits), std::move(forms));
 }
 
 }  // namespace gex::backend::cuda

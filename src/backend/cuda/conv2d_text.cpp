@@ -104,24 +104,41 @@ double cycles(const Conv& conv, const ConvTile& tile, int terms, bool in_rows,
   return waves * (steps * step + ends);
 }
 
-ConvTile choose_tile(const Conv& conv, int terms, bool in_rows, const DeviceLimits& limits) {
-  constexpr ConvTile kTiles[] = {
-      {64, 128, 2, 4}, {64, 64, 2, 4}, {32, 128, 1, 8}, {128, 128, 2, 4}, {128, 64, 4, 2}};
-  // Sizes that are no constants take many registers.
-  constexpr ConvTile kSmallest = kTiles[1];
-  const ConvTile any_sizes = terms > 1 ? kSmallest : kTiles[0];
-  const auto fits = [&](const ConvTile& tile) { return tile.bytes(terms) <= limits.shared_bytes; };
-  if (!conv.constant()) return fits(any_sizes) ? any_sizes : kSmallest;
-  ConvTile best = kSmallest;
-  double least = 0;
-  for (ConvTile tile : kTiles) {
-    if (!fits(tile)) continue;
-    for (tile.split = 1; tile.split <= (limits.clusters ? 8 : 1); tile.split *= 2) {
-      const double cost = cycles(conv, tile, terms, in_rows, limits);
-      if (least == 0 || cost < least) best = tile, least = cost;
-    }
+constexpr ConvTile kConvTiles[] = {
+    {64, 128, 2, 4}, {64, 64, 2, 4}, {32, 128, 1, 8}, {128, 128, 2, 4}, {128, 64, 4, 2}};
+
+ConvTile tile_of(const Form& form) {
+  for (ConvTile tile : kConvTiles) {
+    if (tile.rows != form.rows || tile.cols != form.cols) continue;
+    tile.split = form.split;
+    return tile;
   }
-  return best;
+  GEX_CHECK(false, "no convolution has the form ", name_of(form));
+}
+
+// All tiles that fit, for constant sizes.
+std::vector<Form> forms_of_conv(const Conv& conv, int terms, const DeviceLimits& limits) {
+  const bool in_rows = left_in_rows(conv);
+  std::vector<Form> forms;
+  for (ConvTile tile : kConvTiles) {
+    if (tile.bytes(terms) > limits.shared_bytes) continue;
+    for (tile.split = 1; tile.split <= (limits.clusters ? 8 : 1); tile.split *= 2)
+      forms.push_back({tile.rows, tile.cols, tile.split, 0,
+                       cycles(conv, tile, terms, in_rows, limits) / kCyclesPerMicrosecond});
+  }
+  return forms;
+}
+
+ConvTile choose_tile(const Conv& conv, int terms, const DeviceLimits& limits) {
+  // Sizes that are no constants take many registers.
+  constexpr ConvTile kSmallest = kConvTiles[1];
+  const ConvTile any_sizes = terms > 1 ? kSmallest : kConvTiles[0];
+  if (limits.form) return tile_of(*limits.form);
+  if (!conv.constant())
+    return any_sizes.bytes(terms) <= limits.shared_bytes ? any_sizes : kSmallest;
+  const std::vector<Form> forms = forms_of_conv(conv, terms, limits);
+  if (forms.empty()) return kSmallest;
+  return tile_of(*std::ranges::min_element(forms, {}, &Form::microseconds));
 }
 
 constexpr int kMmaBlocksEach = 2;
@@ -136,7 +153,7 @@ KernelText mma_text(ProblemText& out, const Conv& conv, int terms, std::string b
   const bool in_rows = left_in_rows(conv);
   const bool computed = conv.problem.x_computed && conv.form == ConvForm::forward;
   const bool halves = terms == 1 && !computed;
-  const ConvTile tile = choose_tile(conv, terms, in_rows, out.limits);
+  const ConvTile tile = choose_tile(conv, terms, out.limits);
   out.constant("kBf16", terms > 1 || conv.image == DType::bf16 ? 1 : 0);
   out.constant("kTerms", terms);
   out.constant("kGathersHalves", halves ? 1 : 0);
@@ -211,31 +228,77 @@ Dim result_pixels(std::span<const Dim> dims) {
   return dims[conv_dim::n] * dims[conv_dim::oh] * dims[conv_dim::ow];
 }
 
+Conv forward(const problems::Conv2dProblem& p, std::span<const Dim> dims) {
+  return {ConvForm::forward,
+          p,
+          dims,
+          p.x,
+          p.w,
+          p.y,
+          per_group(dims[conv_dim::o], p),
+          result_pixels(dims),
+          per_group(dims[conv_dim::c], p) * taps(dims)};
+}
+Conv weight_grad(const problems::Conv2dProblem& p, std::span<const Dim> dims) {
+  return {ConvForm::weight_grad,
+          p,
+          dims,
+          p.x,
+          p.w,
+          p.y,
+          per_group(dims[conv_dim::o], p),
+          per_group(dims[conv_dim::c], p) * taps(dims),
+          result_pixels(dims)};
+}
+Conv input_grad(const problems::Conv2dProblem& p, std::span<const Dim> dims) {
+  return {ConvForm::input_grad,
+          p,
+          dims,
+          p.y,
+          p.w,
+          p.x,
+          per_group(dims[conv_dim::c], p),
+          dims[conv_dim::n] * dims[conv_dim::h] * dims[conv_dim::w],
+          per_group(dims[conv_dim::o], p) * taps(dims)};
+}
+
+std::vector<Form> forms(const Conv& conv, const DeviceLimits& limits) {
+  const int terms = terms_of(conv);
+  if (terms == 0 || is_direct(conv) || conv.problem.x_computed || !conv.constant()) return {};
+  std::vector<Form> all = forms_of_conv(conv, terms, limits);
+  if (all.empty()) return {};
+  const Form rule = *std::ranges::min_element(all, {}, &Form::microseconds);
+  return worth_trying(rule, std::move(all));
+}
+
 }  // namespace
 
 KernelText conv2d_text(const problems::Conv2dProblem& p, const AttachedKernels& attached,
                        std::span<const Dim> dims, const DeviceLimits& limits) {
-  return conv_text("gex_conv2d",
-                   {ConvForm::forward, p, dims, p.x, p.w, p.y, per_group(dims[conv_dim::o], p),
-                    result_pixels(dims), per_group(dims[conv_dim::c], p) * taps(dims)},
-                   attached, limits);
+  return conv_text("gex_conv2d", forward(p, dims), attached, limits);
 }
 
 KernelText conv2d_weight_grad_text(const problems::Conv2dProblem& p, std::span<const Dim> dims,
                                    const DeviceLimits& limits) {
-  return conv_text("gex_conv2d_weight_grad",
-                   {ConvForm::weight_grad, p, dims, p.x, p.w, p.y, per_group(dims[conv_dim::o], p),
-                    per_group(dims[conv_dim::c], p) * taps(dims), result_pixels(dims)},
-                   {}, limits);
+  return conv_text("gex_conv2d_weight_grad", weight_grad(p, dims), {}, limits);
 }
 
 KernelText conv2d_input_grad_text(const problems::Conv2dProblem& p, std::span<const Dim> dims,
                                   const DeviceLimits& limits) {
-  return conv_text("gex_conv2d_input_grad",
-                   {ConvForm::input_grad, p, dims, p.y, p.w, p.x, per_group(dims[conv_dim::c], p),
-                    dims[conv_dim::n] * dims[conv_dim::h] * dims[conv_dim::w],
-                    per_group(dims[conv_dim::o], p) * taps(dims)},
-                   {}, limits);
+  return conv_text("gex_conv2d_input_grad", input_grad(p, dims), {}, limits);
+}
+
+std::vector<Form> conv2d_forms(const problems::Conv2dProblem& p, std::span<const Dim> dims,
+                               const DeviceLimits& limits) {
+  return forms(forward(p, dims), limits);
+}
+std::vector<Form> conv2d_forms(const problems::Conv2dWeightGradProblem& p,
+                               std::span<const Dim> dims, const DeviceLimits& limits) {
+  return forms(weight_grad(p.conv, dims), limits);
+}
+std::vector<Form> conv2d_forms(const problems::Conv2dInputGradProblem& p, std::span<const Dim> dims,
+                               const DeviceLimits& limits) {
+  return forms(input_grad(p.conv, dims), limits);
 }
 
 }  // namespace gex::backend::cuda

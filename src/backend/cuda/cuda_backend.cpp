@@ -13,6 +13,7 @@
 #include "backend/cuda/static_codes.hpp"
 #include "backend/cuda/step_kernels.hpp"
 #include "backend/cuda/super_kernels.hpp"
+#include "backend/cuda/tuner.hpp"
 #include "backend/parsed_codes.hpp"
 #include "base/digest.hpp"
 #include "base/error.hpp"
@@ -49,6 +50,13 @@ int usual_multiprocessors(std::string_view architecture) {
 
 DeviceLimits limits_of(const Target& target) {
   return device_limits(target.architecture, static_cast<int>(target.multiprocessors));
+}
+
+// What times of launches depend on, besides the texts.
+std::string machine_of(const Target& target) {
+  const auto device = nvidia::device_properties(target.device);
+  return str(device ? device->name : "", ", ", target.architecture, ", ", target.multiprocessors,
+             " multiprocessors, NVRTC ", nvrtc_version());
 }
 
 // Whether the library can address a matrix with these strides: one of them is 1, and the other is
@@ -207,8 +215,11 @@ class CudaBackend final : public Backend {
           .threads = persistent[k].text.block,
           .shared_bytes = persistent[k].text.shared_bytes.constant()};
     result.executable.step_image = cubins.back();
-    result.specialiser = static_codes(program, std::move(codes), limits_of(target),
-                                      options.keep_static_code ? options.cache : nullptr);
+    std::unique_ptr<Tuner> tuner;
+    if (options.autotune) tuner = std::make_unique<Tuner>(options.cache, machine_of(target));
+    result.specialiser =
+        static_codes(program, std::move(codes), limits_of(target),
+                     options.keep_static_code ? options.cache : nullptr, std::move(tuner));
     result.executable.program = std::move(program);
     result.generator = str("nvrtc (", target.architecture, ")");
     return result;

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "backend/backend.hpp"
+#include "backend/cuda/forms.hpp"
 #include "base/dim/dim.hpp"
 #include "loop/kernel.hpp"
 #include "problems/problem.hpp"
@@ -35,6 +36,8 @@ struct DeviceLimits {
   // Static code: the values of the launch's dims, which are constants of the text. Everything else
   // is as in generic code, so that both give the same bits. Empty: they are read from the words.
   std::vector<std::int64_t> values;
+  // How to compute the problem, instead of as the cost model says; then all dims are constants.
+  std::optional<Form> form;
 };
 
 // "sm_90" -> 90; 0 for names of another form.

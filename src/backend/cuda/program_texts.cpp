@@ -42,7 +42,7 @@ bool reads_constant_right(const program::Program& program, int code) {
 KernelText text_of_code(const program::Program& program, const ParsedCodes& parsed, int number,
                         const DeviceLimits& limits, const std::vector<bool>& exchanged) {
   const ParsedCode& code = parsed.codes[static_cast<std::size_t>(number)];
-  if (code.algorithm == kLibrary) return {};
+  if (code.algorithm == kLibrary && !limits.form) return {};
   const auto kernel = [&](int k) { return &parsed.kernels[static_cast<std::size_t>(k)]; };
   if (!code.problem) return emit(*kernel(code.kernel), limits, exchanged);
   AttachedKernels attached;
@@ -56,7 +56,21 @@ KernelText text_of_code(const program::Program& program, const ParsedCodes& pars
     attached.prologues.push_back({kernel(prologue.kernel), prologue.operand, prologue.first_buffer,
                                   prologue.input_buffers, prologue.dims_begin});
   attached.constant_right = reads_constant_right(program, number);
-  return emit(*code.problem, attached, launch_of(program, number).dims, limits);
+  if (!limits.form) return emit(*code.problem, attached, launch_of(program, number).dims, limits);
+  const std::vector<Dim> constants(limits.values.begin(), limits.values.end());
+  return emit(*code.problem, attached, constants, limits);
+}
+
+program::StaticLaunch static_launch(const KernelText& text,
+                                    std::shared_ptr<const std::string> image) {
+  program::StaticLaunch launch;
+  launch.image = std::move(image);
+  launch.entry = text.name;
+  launch.waits = text.waits;
+  launch.grid = text.grid.constant();
+  launch.threads = text.block;
+  launch.shared_bytes = text.shared_bytes.constant();
+  return launch;
 }
 
 std::vector<const program::Launch*> separate_launches(const program::Program& program) {

@@ -1,6 +1,7 @@
 #pragma once
 // Static code for hot sizes on a GPU: the kernels of a Program with their sizes as constants. Their
-// sums have the same order as those of the generic kernels, so they give the same bits.
+// sums have the same order as those of the generic kernels, so they give the same bits. And kernels
+// of the form that was measured to be the fastest, whose sums may have another order.
 
 #include <memory>
 
@@ -14,10 +15,14 @@ class Store;
 
 namespace gex::backend::cuda {
 
-// `store`: keeps the machine code between processes; may be null.
+class Tuner;
+
+// `store`: keeps the machine code between processes; may be null. `tuner`: null where nothing is
+// measured.
 std::shared_ptr<program::Specialiser> static_codes(std::shared_ptr<const program::Program> program,
                                                    std::shared_ptr<const ParsedCodes> codes,
                                                    DeviceLimits limits,
-                                                   std::shared_ptr<gex::Store> store);
+                                                   std::shared_ptr<gex::Store> store,
+                                                   std::unique_ptr<Tuner> tuner);
 
 }  // namespace gex::backend::cuda

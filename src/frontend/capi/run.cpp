@@ -17,19 +17,39 @@ using namespace gex::capi;
 
 namespace {
 
-runtime::OnDevice on_device(const gex_run_options* options) {
-  if (options == nullptr) return {};
-  const unsigned flags = options->on_device;
-  if ((flags & ~(GEX_INPUTS_ON_DEVICE | GEX_OUTPUTS_ON_DEVICE)) != 0)
+runtime::OnDevice on_device(const gex_run_options& options) {
+  return {(options.on_device & GEX_INPUTS_ON_DEVICE) != 0,
+          (options.on_device & GEX_OUTPUTS_ON_DEVICE) != 0};
+}
+
+std::uint64_t to_stream(const gex_program& program, void* stream) {
+  if (program.compiled.program->target == "cpu")
+    fail(ErrorCode::unsupported, "a program for the CPU runs on no stream");
+  return reinterpret_cast<std::uintptr_t>(stream);
+}
+
+std::optional<std::uint64_t> stream_of(const gex_program& program, const gex_run_options& options) {
+  if ((options.on_device & GEX_ON_STREAM) == 0) return std::nullopt;
+  return to_stream(program, options.stream);
+}
+
+void check_on_device(unsigned flags) {
+  constexpr unsigned kTensors = GEX_INPUTS_ON_DEVICE | GEX_OUTPUTS_ON_DEVICE;
+  if ((flags & ~(kTensors | GEX_ON_STREAM)) != 0)
     fail(ErrorCode::invalid_argument, "options.on_device is ", flags,
-         "; it is GEX_INPUTS_ON_DEVICE, GEX_OUTPUTS_ON_DEVICE, both or 0");
-  return {(flags & GEX_INPUTS_ON_DEVICE) != 0, (flags & GEX_OUTPUTS_ON_DEVICE) != 0};
+         "; it is GEX_INPUTS_ON_DEVICE, GEX_OUTPUTS_ON_DEVICE, both, or both and GEX_ON_STREAM");
+  if ((flags & GEX_ON_STREAM) != 0 && (flags & kTensors) != kTensors)
+    fail(ErrorCode::invalid_argument,
+         "GEX_ON_STREAM needs all inputs and outputs on the device: add GEX_INPUTS_ON_DEVICE and "
+         "GEX_OUTPUTS_ON_DEVICE");
 }
 
 gex_run_options to_run_options(const gex_run_options* given) {
   const gex_run_options defaults = GEX_RUN_OPTIONS_INIT;
+  if (given == nullptr) return defaults;
   const gex_run_options options =
-      read_versioned(given, defaults, sizeof(gex_run_options), "options");
+      read_versioned(given, defaults, offsetof(gex_run_options, stream), "options");
+  check_on_device(options.on_device);
   if (options.cancel != nullptr) required(options.cancel, "options.cancel");
   if (options.timeout_nanoseconds < 0)
     fail(ErrorCode::invalid_argument, "timeout_nanoseconds is ", options.timeout_nanoseconds,
@@ -126,9 +146,10 @@ gex_status gex_program_run_with(gex_program* program, const gex_tensor* inputs, 
                                 const gex_run_options* options) {
   return guarded([&] {
     gex_program& p = required(program, "program");
+    const gex_run_options with = to_run_options(options);
     std::optional<runtime::RunControl> control;
     std::optional<runtime::ControlScope> scope;
-    if (options != nullptr) scope.emplace(&control.emplace(to_control(to_run_options(options))));
+    if (options != nullptr) scope.emplace(&control.emplace(to_control(with)));
     std::optional<runtime::LimitScope> limit;
     if (p.threads > 0) limit.emplace(p.threads);
     const std::size_t results = p.compiled.program->outputs.size();
@@ -140,16 +161,23 @@ gex_status gex_program_run_with(gex_program* program, const gex_tensor* inputs, 
     std::vector<runtime::InputArg> args(given.size());
     for (std::size_t k = 0; k < given.size(); ++k)
       args[k].tensor = {given[k].data, given[k].dtype, given[k].shape, given[k].strides};
-    const runtime::OnDevice placed = on_device(options);
+    const runtime::OnDevice placed = on_device(with);
     for (std::size_t k = 0; placed.outputs && k < wanted.size(); ++k)
       if (wanted[k].data == nullptr && !wanted[k].empty())
         fail(ErrorCode::invalid_argument, "output ", k,
              ": data is NULL; a result on the device needs memory of the caller's");
-    RunHost host(given, wanted, p.memory, placed.outputs);
+    RunHost host(given, wanted, p.memory, placed.outputs, stream_of(p, with));
     const LaidOut copies = run_with_layouts(p, args, given, host, placed);
     std::vector<std::unique_ptr<OwnedTensor>> owned = host.take();
     for (std::size_t k = 0; k < owned.size(); ++k)
       if (owned[k]) hand_out(std::move(owned[k]), *element(outputs, k));
+  });
+}
+
+gex_status gex_program_synchronize(gex_program* program, void* stream) {
+  return guarded([&] {
+    const gex_program& p = required(program, "program");
+    p.session->wait_for(to_stream(p, stream));
   });
 }
 
@@ -169,8 +197,10 @@ gex_status gex_program_run_async_with(gex_program* program, const gex_tensor* in
     if (callback == nullptr) fail(ErrorCode::invalid_argument, "callback is NULL");
     require_list(inputs, input_count, "inputs");
     require_list(outputs, output_count, "outputs");
-    const gex_run_options with =
-        options == nullptr ? gex_run_options GEX_RUN_OPTIONS_INIT : to_run_options(options);
+    const gex_run_options with = to_run_options(options);
+    if ((with.on_device & GEX_ON_STREAM) != 0)
+      fail(ErrorCode::invalid_argument,
+           "a run on a stream is asynchronous by itself: use gex_program_run_with");
     p.async.add(
         [=] {
           const gex_status status =

@@ -66,12 +66,14 @@ void hand_out(std::unique_ptr<OwnedTensor> owned, gex_tensor& place) {
 }
 
 RunHost::RunHost(std::span<const TensorView> inputs, std::span<const TensorView> outputs,
-                 std::shared_ptr<const Memory> memory, bool outputs_on_device)
+                 std::shared_ptr<const Memory> memory, bool outputs_on_device,
+                 std::optional<std::uint64_t> stream)
     : memory_(std::move(memory)),
       inputs_(inputs),
       wanted_(outputs),
       results_(outputs.size()),
-      outputs_on_device_(outputs_on_device) {}
+      outputs_on_device_(outputs_on_device),
+      stream_(stream) {}
 
 std::unique_ptr<OwnedTensor> RunHost::new_tensor(DType dtype,
                                                  std::vector<std::int64_t> shape) const {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -43,9 +44,12 @@ void hand_out(std::unique_ptr<OwnedTensor> owned, gex_tensor& place);
 class RunHost : public runtime::Host {
  public:
   // `outputs[k].data` null: library memory. The spans must outlive the run. `outputs_on_device`:
-  // all of them are memory of the device, which only kernels can write.
+  // all of them are memory of the device, which only kernels can write. `stream`: the caller's.
   RunHost(std::span<const TensorView> inputs, std::span<const TensorView> outputs,
-          std::shared_ptr<const Memory> memory, bool outputs_on_device = false);
+          std::shared_ptr<const Memory> memory, bool outputs_on_device,
+          std::optional<std::uint64_t> stream);
+
+  std::optional<std::uint64_t> stream() override { return stream_; }
 
   void* allocate_output(int k, DType dtype, std::span<const std::int64_t> shape,
                         std::span<const std::int64_t> strides) override;
@@ -89,6 +93,7 @@ class RunHost : public runtime::Host {
   std::span<const TensorView> wanted_;
   std::vector<Result> results_;
   const bool outputs_on_device_;
+  const std::optional<std::uint64_t> stream_;
 };
 
 }  // namespace gex::capi

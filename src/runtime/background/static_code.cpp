@@ -13,11 +13,12 @@ constexpr std::size_t kMaxKnown = 4096;
 }  // namespace
 
 StaticCode::Result StaticCode::specialise(const Image& image, std::span<const std::int64_t> key,
-                                          const CodeTable& present, bool on_device) {
+                                          const CodeTable& present,
+                                          const program::DeviceCodeRequest* request) {
   Result result;
   std::vector<std::int64_t> values(static_cast<std::size_t>(image.num_slots), 0);
   evaluate(image, 0, key, values);
-  if (on_device) return specialise_on_device(image, values, present);
+  if (request != nullptr) return specialise_on_device(image, values, present, *request);
   auto table = std::make_shared<CodeTable>(present);
   for (const LaunchOp& op : image.launches) {
     if (background_stopping()) return {};
@@ -36,7 +37,8 @@ StaticCode::Result StaticCode::specialise(const Image& image, std::span<const st
 
 StaticCode::Result StaticCode::specialise_on_device(const Image& image,
                                                     std::span<const std::int64_t> values,
-                                                    const CodeTable& present) {
+                                                    const CodeTable& present,
+                                                    const program::DeviceCodeRequest& request) {
   static std::atomic<std::uint64_t> next_number{1};
   Result result;
   program::LaunchDims dims;
@@ -47,7 +49,7 @@ StaticCode::Result StaticCode::specialise_on_device(const Image& image,
   }
   auto table = std::make_shared<CodeTable>(present);
   try {
-    table->device.codes = specialiser_->device_codes(dims);
+    table->device.codes = specialiser_->device_codes(dims, request);
   } catch (const std::exception& failure) {
     result.error = str("no static code: ", failure.what());  // as in code_for
     return result;

@@ -26,14 +26,14 @@ class StaticCode {
   std::vector<std::string> findings() const {  // may be called from any thread
     return specialiser_ ? specialiser_->findings() : std::vector<std::string>();
   }
-  // Runs on the background thread. Returns early when the process exits. `on_device`: for a device
-  // that runs no Callables.
+  // Runs on the background thread. Returns early when the process exits. `request`: for a device
+  // that runs no Callables; else null.
   Result specialise(const Image& image, std::span<const std::int64_t> key, const CodeTable& present,
-                    bool on_device);
+                    const program::DeviceCodeRequest* request);
 
  private:
   Result specialise_on_device(const Image& image, std::span<const std::int64_t> values,
-                              const CodeTable& present);
+                              const CodeTable& present, const program::DeviceCodeRequest& request);
   program::Callable code_for(int code, const std::vector<std::int64_t>& dims, std::string& error);
 
   const std::shared_ptr<Specialiser> specialiser_;

@@ -34,6 +34,19 @@ std::string text_of(const Key& key) {
   return text;
 }
 
+// The device that the calling thread uses for its own work stays the caller's.
+class ThreadState {
+ public:
+  explicit ThreadState(const Device& device) : device_(device), kept_(device.thread_state()) {}
+  ~ThreadState() { device_.set_thread_state(kept_); }
+  ThreadState(const ThreadState&) = delete;
+  ThreadState& operator=(const ThreadState&) = delete;
+
+ private:
+  const Device& device_;
+  const std::uint64_t kept_;
+};
+
 std::shared_ptr<const program::Executable> verified(
     std::shared_ptr<const program::Executable> executable) {
   program::verify(*executable->program);
@@ -49,7 +62,7 @@ struct Session::State : std::enable_shared_from_this<Session::State> {
       : options(std::move(the_options)),
         executable(verified(std::move(the_executable))),
         context(open_context()),
-        loaded(context->device->load(*executable)),
+        loaded(load()),
         image(executable->program, options.reuse_memory, loaded->records_control),
         matcher(image),
         frozen(*image.program, options.frozen, options.frozen_on_device, *context->device, *loaded),
@@ -57,7 +70,8 @@ struct Session::State : std::enable_shared_from_this<Session::State> {
         gears(image, options.gears, context->device->runs_callables(), loaded->gears),
         specialises(the_specialiser != nullptr && options.static_code &&
                     (context->device->runs_callables() ||
-                     (options.static_code_at_once && context->device->takes_device_code()))),
+                     (context->device->takes_device_code() &&
+                      (options.static_code_at_once || the_specialiser->tunes())))),
         static_code(std::move(the_specialiser)) {}
 
   // A Capture and everything a call needs from it, and counts of the call. A finished call appends
@@ -104,6 +118,11 @@ struct Session::State : std::enable_shared_from_this<Session::State> {
     if (options.device != nullptr) return options.device;
     return open_device(options.driver.empty() ? driver_of(executable->program->target)
                                               : options.driver);
+  }
+
+  std::unique_ptr<Loaded> load() const {
+    const ThreadState unchanged(*context->device);
+    return context->device->load(*executable);
   }
 
   void run(std::span<const InputArg> inputs, Host& host);
@@ -416,8 +435,14 @@ void Session::State::ask_for_static_code(const std::shared_ptr<Capture>& capture
       const std::lock_guard lock(state->mutex);
       present = hot->code;
     }
+    const program::DeviceCodeRequest request{
+        .all = state->options.static_code_at_once,
+        .measured = [&](std::span<const program::Trial> trials) {
+          return background_stopping() ? std::vector<double>() : state->loaded->time(trials);
+        }};
     StaticCode::Result result = state->static_code.specialise(
-        state->image, hot->key, *present, state->context->device->takes_device_code());
+        state->image, hot->key, *present,
+        state->context->device->takes_device_code() ? &request : nullptr);
     const std::lock_guard lock(state->mutex);
     if (result.code != nullptr && hot->has_own_code) hot->code = std::move(result.code);
     of->note = std::move(result.error);
@@ -431,18 +456,28 @@ Session::Session(std::shared_ptr<const program::Executable> executable, SessionO
                                      std::move(specialiser))) {}
 
 Session::~Session() {
+  const ThreadState unchanged(*state_->context->device);
   // A background job may keep the state alive; memory of the caller is returned now.
   if (state_->options.device) state_->context->queues->trim();
 }
 
-void Session::run(std::span<const InputArg> inputs, Host& host) { state_->run(inputs, host); }
+void Session::run(std::span<const InputArg> inputs, Host& host) {
+  const ThreadState unchanged(*state_->context->device);
+  state_->run(inputs, host);
+}
 
 void Session::run_from_host(std::span<const InputArg> inputs, Host& host, OnDevice on_device) {
   if (state_->context->device->reads_host_memory()) return state_->run(inputs, host);
+  const ThreadState unchanged(*state_->context->device);
   StagedCall call(*state_->image.program, state_->matcher.written(), *state_->context,
                   state_->staging, inputs, host, on_device);
   state_->run(call.begin(), call);
   call.finish();
+}
+
+void Session::wait_for(std::uint64_t stream) {
+  const ThreadState unchanged(*state_->context->device);
+  state_->context->device->wait_for(stream);
 }
 
 std::vector<std::string> Session::findings() const { return state_->static_code.findings(); }

@@ -167,6 +167,9 @@ class Session {
   // own memory, inputs are copied to it, and what it wrote is copied back before this returns.
   void run_from_host(std::span<const InputArg> inputs, Host& host, OnDevice on_device = {});
 
+  // Waits for the work on a stream that Hosts named; throws what failed there.
+  void wait_for(std::uint64_t stream);
+
   const program::Program& program() const;
   bool reuses_memory() const;
   Counters counters() const;

@@ -94,6 +94,7 @@ StagedCall::StagedCall(const program::Program& program, const std::vector<bool>&
       blocks_(blocks),
       host_(host),
       on_device_(on_device),
+      stream_(host.stream()),
       inputs_(inputs.begin(), inputs.end()),
       input_copies_(inputs.size()),
       output_copies_(program.outputs.size()) {}
@@ -153,7 +154,12 @@ void StagedCall::write(const Copy& copy) {
                          static_cast<std::size_t>(extent.elements() * size));
 }
 
+void StagedCall::wait_for_stream() {
+  if (stream_) context_.device->wait_for(*stream_);
+}
+
 void StagedCall::read_bytes(void* host, const void* device, std::size_t bytes) {
+  wait_for_stream();
   QueueLease lease(*context_.queues, 0, /*for_good=*/false);
   lease.queue().begin(std::nullopt);
   lease.queue().read(host, device, bytes);
@@ -185,7 +191,11 @@ void StagedCall::copy_back() {
     if (copy.block != nullptr) read(copy);
 }
 
-void StagedCall::finish() { copy_back(); }
+// Kernels on the caller's stream may still read copies, whose memory other calls will use.
+void StagedCall::finish() {
+  copy_back();
+  if (has_copied_results_) wait_for_stream();
+}
 
 void* StagedCall::allocate_output(int k, DType dtype, std::span<const std::int64_t> shape,
                                   std::span<const std::int64_t> strides) {
@@ -206,6 +216,7 @@ void StagedCall::deliver(int k, DType dtype, std::span<const std::int64_t> shape
   const std::vector<std::int64_t> strides = dense_strides_of(shape);
   void* place = host_.allocate_output(k, dtype, shape, strides);
   const auto count = static_cast<std::size_t>(extent_of(shape, strides).elements());
+  wait_for_stream();  // earlier work there may use the memory
   context_.device->write(place, elements, count * size_of(dtype));
 }
 
@@ -282,6 +293,7 @@ void StagedCall::call(const program::Call& call, std::span<const TensorRef> inpu
     }
     Copy copy = make(result.data, expected[k].dtype, shape, strides);
     write(copy);
+    has_copied_results_ = true;
     result.data = copy.device;
     call_results_.insert_or_assign(result.handle, std::move(copy));
   }

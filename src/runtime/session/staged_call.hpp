@@ -1,12 +1,15 @@
 #pragma once
 // A call with host memory on a device with its own memory: inputs are copied to the device before
 // the run, results and written inputs are copied back after it, operands and results of call steps
-// during it. Inputs or outputs that the caller has on the device are used in place.
+// during it. Inputs or outputs that the caller has on the device are used in place. On a stream of
+// the caller all of them are on the device; the host then waits for the stream before it accesses
+// memory that a call step or a host number needs, and otherwise not at all.
 
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -53,6 +56,7 @@ class StagedCall final : public Host {
   // After the run: copies everything back to the host.
   void finish();
 
+  std::optional<std::uint64_t> stream() override { return stream_; }
   void about_to_block() override { host_.about_to_block(); }
   void begins(Phase phase) override { host_.begins(phase); }
   void* allocate_output(int k, DType dtype, std::span<const std::int64_t> shape,
@@ -88,6 +92,7 @@ class StagedCall final : public Host {
   void read_bytes(void* host, const void* device, std::size_t bytes);
   void give_back(Copy& copy);
   void copy_back();  // once
+  void wait_for_stream();
   // Puts dense host memory into an output that the host has on the device.
   void deliver(int k, DType dtype, std::span<const std::int64_t> shape, const void* elements);
   void refuse_views(int k) const;
@@ -98,10 +103,12 @@ class StagedCall final : public Host {
   StagingBlocks& blocks_;
   Host& host_;
   const OnDevice on_device_;
+  const std::optional<std::uint64_t> stream_;  // the caller's
   std::vector<InputArg> inputs_;
   std::vector<Copy> input_copies_, output_copies_;
   std::map<std::uint64_t, Copy> call_results_;  // by handle
   bool is_copied_back_ = false;
+  bool has_copied_results_ = false;  // of calls
 };
 
 }  // namespace gex::runtime

@@ -10,7 +10,7 @@
 // GEX_FAKE_CUDA_FOLDER, if it is set, for later processes; GEX_FAKE_CUDA_SOURCES is a folder for
 // the CUDA text of what is compiled; with GEX_FAKE_NO_NVRTC=1 nothing can be compiled. With
 // GEX_FAKE_CUDA_IDLE=1 nothing is compiled, launched or copied, so that what is left of a call is
-// the host's own time.
+// the host's own time. GEX_FAKE_KERNEL_TIMES says how long launches take (kernel_times.hpp).
 
 #include <dlfcn.h>
 #include <elf.h>
@@ -35,6 +35,7 @@
 #include "../../codegen/cuda_emulation_text.hpp"
 #include "device_memory.hpp"
 #include "kernel_sources.hpp"
+#include "kernel_times.hpp"
 #include "rules.hpp"
 
 namespace {
@@ -44,6 +45,7 @@ using fake_cuda::DeviceAccess;
 using fake_cuda::DeviceMemory;
 using fake_cuda::host_text;
 using fake_cuda::kEmulation;
+using fake_cuda::KernelTimes;
 using fake_cuda::LiveObjects;
 
 using Work = std::function<void()>;
@@ -101,6 +103,7 @@ struct Kernel {
               long long shared, unsigned cluster);
   unsigned cluster;            // 0: of a persistent kernel, whose blocks wait for each other
   int threads, static_shared;  // at most; in bytes
+  double microseconds = 0;
   int most_shared = fake_cuda::kDefaultShared;
 };
 struct Module {
@@ -294,7 +297,9 @@ int cuDeviceGetName(char* name, int bytes, int) {
 }
 int cuDevicePrimaryCtxRetain(void** context, int) { return *context = context, 0; }
 int cuDevicePrimaryCtxRelease_v2(int) { return 0; }
-int cuCtxSetCurrent(void*) { return ++counts.calls, 0; }
+thread_local void* current_context = nullptr;
+int cuCtxSetCurrent(void* context) { return ++counts.calls, current_context = context, 0; }
+int cuCtxGetCurrent(void** context) { return ++counts.calls, *context = current_context, 0; }
 int cuCtxSynchronize() {
   if (const int error = CaptureRules::get().check_unsafe_call()) return error;
   return drain(), fault();
@@ -378,10 +383,10 @@ int cuEventRecord(Event* event, Stream* stream) {
   LiveObjects::get().check(event);
   if (stream != nullptr) LiveObjects::get().check(stream);
   const long ticket = ++event->recorded;
-  event->time = std::chrono::steady_clock::now();
+  event->time = KernelTimes::get().now();
   event->capture = is_captured(stream) ? stream->capture : nullptr;
   if (event->capture != nullptr || is_lazy())
-    add(stream, {[=] { event->time = std::chrono::steady_clock::now(); }, event, ticket, false});
+    add(stream, {[=] { event->time = KernelTimes::get().now(); }, event, ticket, false});
   else
     event->reached = ticket;
   return 0;
@@ -393,7 +398,7 @@ int cuEventRecordWithFlags(Event* event, Stream* stream, unsigned flags) {
   if (flags != 1 || !is_captured(stream) || stream->capture->is_body) return 1;
   ++event->recorded;
   event->reached = event->recorded;
-  add(stream, {[=] { event->time = std::chrono::steady_clock::now(); }});
+  add(stream, {[=] { event->time = KernelTimes::get().now(); }});
   return 0;
 }
 int cuEventElapsedTime(float* milliseconds, const Event* from, const Event* to) {
@@ -465,13 +470,14 @@ int cuModuleGetFunction(Kernel** kernel, Module* module, const char* name) {
   const int* count = number("_parameters");
   if (function == nullptr || count == nullptr) return 500;
   const int *cluster = number("_cluster"), *threads = number("_threads");
+  const auto* time = static_cast<const double*>(dlsym(module->library, "gex_microseconds"));
   const auto shared = reinterpret_cast<int (*)()>(dlsym(module->library, "gex_static_shared"));
   module->kernels.push_back(std::make_unique<Kernel>(
       Kernel{reinterpret_cast<KernelFunction>(function),
              reinterpret_cast<void (*)(unsigned, unsigned)>(dlsym(module->library, "gex_set_grid")),
              *count, reinterpret_cast<decltype(Kernel::run)>(dlsym(module->library, "run_kernel")),
              cluster == nullptr ? 1u : static_cast<unsigned>(*cluster), *threads,
-             shared == nullptr ? 0 : shared()}));
+             shared == nullptr ? 0 : shared(), time == nullptr ? 0 : *time}));
   *kernel = module->kernels.back().get();
   return 0;
 }
@@ -508,6 +514,7 @@ int cuLaunchKernel(Kernel* kernel, unsigned grid, unsigned, unsigned, unsigned b
   if (fault() != 0) return fault();
   submit(stream, [=] {
     count_launch();
+    KernelTimes::get().advance(kernel->microseconds);
     if (kernel->run != nullptr) {
       static std::mutex mutex;  // the emulation has one set of threads
       const std::lock_guard lock(mutex);
@@ -606,6 +613,7 @@ int cuGraphLaunch(Graph* exec, Stream* stream) {
   LiveObjects::get().check(exec);
   if (stream != nullptr) LiveObjects::get().check(stream);
   if (is_captured(stream)) return 900;
+  if (fault() != 0) return fault();
   if (is_lazy()) {
     add(stream, {[graph = *exec] { run_graph(graph); }});
   } else {
@@ -699,7 +707,8 @@ int nvrtcCreateProgram(Program** program, const char* source, const char*, int, 
 int nvrtcVersion(int* major, int* minor) {
   static const std::size_t texts = std::hash<std::string>()(
       std::string(is_idle() ? "idle" : kEmulation) + gex::codegen::kEmulationChecks +
-      gex::codegen::kEmulation + gex::codegen::kEmulatedRun);
+      gex::codegen::kEmulation + gex::codegen::kEmulatedRun +
+      (KernelTimes::given() == nullptr ? "" : KernelTimes::given()));
   return *major = 13, *minor = static_cast<int>(texts % 1'000'000'000), 0;
 }
 int nvrtcDestroyProgram(Program** program) { return delete *program, 0; }
@@ -707,7 +716,10 @@ int nvrtcDestroyProgram(Program** program) { return delete *program, 0; }
 // With GEX_FAKE_CUDA_CACHE images are kept in that folder, by the text that they were made of.
 int nvrtcCompileProgram(Program* program, int, const char* const*) {
   if (is_idle()) return program->image = "idle", 0;
-  const std::string text = host_text(program->source);
+  std::string text = host_text(program->source);
+  if (KernelTimes::given() != nullptr)
+    text += "\nextern \"C\" { double gex_microseconds = " +
+            std::to_string(KernelTimes::get().of(program->source)) + "; }\n";
   if (const char* folder = getenv("GEX_FAKE_CUDA_SOURCES"))
     keep(std::string(folder) + "/" + name_of(program->source) + ".cu", program->source);
   const char* cache = getenv("GEX_FAKE_CUDA_CACHE");
@@ -759,6 +771,7 @@ int cublasGemmStridedBatchedEx(Handle* handle, int trans_a, int trans_b, int m, 
   if (type != 0) return 15;  // f32 alone
   if (handle->stream != nullptr) handle->stream->is_after_kernel = true;
   submit(handle->stream, [=] {
+    KernelTimes::get().advance(KernelTimes::get().of("cublas"));
     for (int i = 0; i < batch; ++i) {
       const float* x = static_cast<const float*>(a) + i * a_step;
       const float* y = static_cast<const float*>(b) + i * b_step;

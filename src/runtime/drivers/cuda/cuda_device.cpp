@@ -128,6 +128,23 @@ bool CudaDevice::is_capturing(std::uint64_t stream) const {
   return status == kCaptureActive;
 }
 
+void CudaDevice::wait_for(std::uint64_t stream) {
+  make_current();
+  check(api_, api_.stream_synchronize(reinterpret_cast<Stream>(stream)), "waiting for a stream");
+}
+
+// 0: the thread has none (or this is a forked child), and may keep the device's.
+std::uint64_t CudaDevice::thread_state() const {
+  Context context = nullptr;
+  if (api_.context_get(&context) != 0) return 0;
+  return reinterpret_cast<std::uintptr_t>(context);
+}
+
+void CudaDevice::set_thread_state(std::uint64_t state) const noexcept {
+  if (state != 0 && state != reinterpret_cast<std::uintptr_t>(context_))
+    api_.context_set(reinterpret_cast<Context>(state));
+}
+
 std::unique_ptr<Queue> CudaDevice::make_queue() { return std::make_unique<CudaQueue>(*this); }
 
 std::unique_ptr<Loaded> CudaDevice::load(const program::Executable& executable) {
@@ -222,6 +239,9 @@ bool CudaDevice::launch(const CudaOp& op, DevicePtr parameters, const std::int64
   if (op.blocks > 0) {
     grid = op.blocks;
     shared = op.gear_shared;
+  } else if (op.own_grid > 0) {
+    grid = op.own_grid;
+    shared = op.own_shared;
   } else if (!at_gear) {
     for (int word : op.merged_grid_words) {
       grid += words[word];

@@ -133,6 +133,8 @@ struct CudaOp {
   const CudaLoaded* code = nullptr;  // that the function is part of
   bool waits = false;                // the kernel itself waits for its predecessor
   int blocks = 0;                    // persistent kernel: its blocks, which run at the same time
+  // Static code: StaticLaunch::grid, and the shared memory of its blocks.
+  std::int64_t own_grid = 0, own_shared = 0;
   std::optional<problems::MatmulProblem> matmul;
   std::uint64_t pattern = 0;
   int width = 1;
@@ -146,6 +148,7 @@ struct CudaOp {
 struct CudaLoaded final : Loaded {
   CudaLoaded(CudaDevice& the_device, const program::Executable& executable);
   ~CudaLoaded() override;
+  std::vector<double> time(std::span<const program::Trial> trials) override;
   // Of static code; loaded on first use and kept. May be called from any thread.
   Function function_of(const program::DeviceCode& code) const;
   // Before a launch with this many bytes of dynamic shared memory. The limit of a function never
@@ -193,6 +196,9 @@ class CudaDevice final : public Device {
   std::unique_ptr<Queue> make_queue() override;
   void check_usable() const override;
   bool is_capturing(std::uint64_t stream) const override;
+  void wait_for(std::uint64_t stream) override;
+  std::uint64_t thread_state() const override;  // the thread's context
+  void set_thread_state(std::uint64_t state) const noexcept override;
   std::unique_ptr<Loaded> load(const program::Executable& executable) override;
   std::unique_ptr<Recorder> make_recorder(const Image& image, Loaded& loaded,
                                           std::span<const std::int64_t> gear) override;
@@ -204,6 +210,7 @@ class CudaDevice final : public Device {
   bool graphs() const { return graphs_; }
   const std::string& architecture() const { return architecture_; }
   int multiprocessors() const { return multiprocessors_; }
+  int device() const { return device_; }  // of the driver
   Context context() const { return context_; }
   void make_current() const;  // required on every thread that calls the driver
   // Issues the steps with their actual sizes, one by one. If GEX_CUDA_CHECK is set, waits for each

@@ -61,9 +61,17 @@ std::vector<CudaOp> with_code(std::vector<CudaOp> ops, const CudaLoaded& loaded,
   for (CudaOp& op : ops) {
     op.first = with_code(std::move(op.first), loaded, codes);
     op.second = with_code(std::move(op.second), loaded, codes);
-    if (op.kind != CudaOp::Kind::kernel) continue;
+    if (op.kind != CudaOp::Kind::kernel && !is_library(op)) continue;
     const auto found = codes.find(static_cast<const program::Launch*>(op.step));
-    if (found != codes.end()) op.function = loaded.function_of(found->second);
+    if (found == codes.end()) continue;
+    const program::StaticLaunch& code = found->second;
+    op.function = loaded.function_of(code);
+    if (code.grid == 0) continue;
+    op.kind = CudaOp::Kind::kernel;
+    op.matmul.reset();
+    op.own_grid = code.grid;
+    op.own_shared = code.shared_bytes;
+    op.block = code.threads;
   }
   return ops;
 }
