@@ -9,6 +9,9 @@
 
 namespace gex {
 
+// Later stages recurse into subgraphs: deeper nesting could overflow a thread's stack.
+inline constexpr int kDeepestSubgraph = 1024;
+
 // Arity against the op's InputSpecs. UserError(invalid_argument).
 void check_inputs(const OpDef& op, std::span<Value* const> inputs);
 // Count and kinds against the op's schema. UserError(invalid_argument).

@@ -229,9 +229,26 @@ class Verifier {
   std::size_t real_uses_ = 0;
 };
 
+// Before anything recurses into the subgraphs.
+void check_depth(const Graph& graph) {
+  std::vector<const Graph*> level = {&graph};
+  for (int depth = 0; !level.empty(); ++depth) {
+    if (depth > kDeepestSubgraph)
+      fail(ErrorCode::invalid_graph, "graph '", graph.name(), "': subgraphs are nested more than ",
+           kDeepestSubgraph, " deep");
+    std::vector<const Graph*> below;
+    for (const Graph* outer : level)
+      for (const Node& node : outer->nodes())
+        for (const auto& sub : node.subgraphs())
+          if (sub != nullptr) below.push_back(sub.get());
+    level = std::move(below);
+  }
+}
+
 }  // namespace
 
 void verify(const Graph& graph) {
+  check_depth(graph);
   KnownSymbols symbols;
   Verifier(graph, symbols, Depth::all).run();
 }

@@ -379,6 +379,19 @@ TEST(Branches, AThousandLevelsAreBuiltInLinearTime) {
       std::vector<float>{5});
 }
 
+TEST(Branches, MoreLevelsThanTheTextFormTakesAreRefused) {
+  EsGraphBuilder builder("g");
+  const auto x = builder.CreateInput(0, "x", DType::f32, {1});
+  const auto flag = builder.CreateInput(1, "flag", DType::boolean, {});
+  const Holders results = nested_if({x, flag}, 1025);
+  expect_says(message_of([&] { builder.BuildAndReset(results); }), {"more than 1024 deep"});
+  EsGraphBuilder deepest("g");
+  const auto y = deepest.CreateInput(0, "x", DType::f32, {1});
+  const auto other = deepest.CreateInput(1, "flag", DType::boolean, {});
+  const std::string text = deepest.BuildAndReset(nested_if({y, other}, 1024))->Print();
+  EXPECT_EQ(Graph::Parse(text)->Print(), text);
+}
+
 TEST(GeCase, N19_ABranchWithMoreResultsThanDeclared) {
   EsGraphBuilder builder("g");
   auto x = builder.CreateInput(0);

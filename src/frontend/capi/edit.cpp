@@ -255,6 +255,7 @@ gex_status gex_graph_erase(gex_graph* graph, gex_value value) {
       if (!node.output(k)->uses().empty())
         fail(ErrorCode::invalid_argument, "`", print_node(node), "` is still used");
     if (g.graph->insertion_point() == &node) g.graph->insert_before(node.next());
+    g.subgraph_names.reset();
     for (std::size_t k = 0; k < node.num_outputs(); ++k) g.forget(node.output(k));
     g.graph->erase(&node);
   });
@@ -276,6 +277,7 @@ gex_status gex_graph_inline(gex_graph* graph, const gex_graph* callee, const gex
     if (&from == g.graph.get())
       fail(ErrorCode::invalid_argument, "graph '", from.name(),
            "' can't be copied into itself; copy a clone of it");
+    g.subgraph_names.reset();
     const std::vector<Value*> results = inlined_or_nothing(*g.graph, from, values);
     for (std::size_t k = 0; k < results.size(); ++k) outputs[k] = g.handle(results[k]);
   });

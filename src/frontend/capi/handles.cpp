@@ -28,6 +28,7 @@ gex_value gex_graph::handle(gex::Value* value) {
 }
 
 void gex_graph::forget(const gex::Value* value) {
+  subgraph_names.reset();
   order_.erase(value);
   for (auto& [after, before] : order_) std::erase(before, value);
   const auto at = handles_.find(value);

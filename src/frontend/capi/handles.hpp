@@ -4,8 +4,10 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "compile/compile.hpp"
@@ -43,6 +45,8 @@ struct gex_graph : gex::capi::Tagged<gex::capi::Tag::graph> {
   std::vector<gex::Node*> predecessors(const gex::Node& node) const;
 
   std::unique_ptr<gex::Graph> graph;
+  // Names of all subgraphs; nothing if they have to be collected again.
+  std::optional<std::unordered_set<std::string>> subgraph_names;
   bool is_lent = false;  // borrowed by a callback, which must not destroy it
   std::unordered_map<std::string, gex::Dim> symbols;
   struct Assignment {

@@ -178,6 +178,7 @@ gex_status gex_graph_rewrite(gex_graph* graph, const gex_value* inputs, size_t i
     if (by.inputs().size() != input_count || by.outputs().size() != output_count)
       fail(ErrorCode::invalid_argument, "the replacement has ", by.inputs().size(), " inputs and ",
            by.outputs().size(), " outputs, the boundary ", input_count, " and ", output_count);
+    g.subgraph_names.reset();
     if (!replace_match(*g.graph, region, inline_replacement))
       fail(ErrorCode::invalid_argument,
            "the graph promises a memory layout for an output that the replacement does not have");

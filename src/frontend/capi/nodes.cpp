@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <optional>
-#include <string_view>
 #include <unordered_set>
 
 #include "cache/mapped_file.hpp"
@@ -68,26 +67,41 @@ constexpr std::size_t kFirstNodeBytes = offsetof(gex_node, take_subgraphs);
 
 bool is_named(const Graph& graph) { return !graph.name().empty() && graph.name() != "graph"; }
 
-// The names of subgraphs below a graph; a name that occurs twice is an error.
-class SubgraphNames {
- public:
-  SubgraphNames(const char* op, const Graph& above) : op_(op), above_(above) {}
-  void add(const Graph& subgraph) {
-    if (is_named(subgraph) && !names_.insert(subgraph.name()).second)
-      fail(ErrorCode::invalid_graph, op_, ": two subgraphs below graph '", above_.name(),
-           "' are named '", subgraph.name(), "'; names must be unique");
-    add_below(subgraph);
-  }
-  void add_below(const Graph& graph) {
-    for (const Node& node : graph.nodes())
-      for (const auto& subgraph : node.subgraphs()) add(*subgraph);
-  }
+using Names = std::unordered_set<std::string>;
 
- private:
-  const char* op_;
-  const Graph& above_;
-  std::unordered_set<std::string_view> names_;
-};
+void collect_names(const Graph& graph, std::vector<std::string>& names) {
+  for (const Node& node : graph.nodes())
+    for (const auto& subgraph : node.subgraphs()) {
+      if (is_named(*subgraph)) names.push_back(subgraph->name());
+      collect_names(*subgraph, names);
+    }
+}
+
+const Names& names_below(gex_graph& graph) {
+  if (!graph.subgraph_names) {
+    std::vector<std::string> names;
+    collect_names(*graph.graph, names);
+    graph.subgraph_names = Names(names.begin(), names.end());
+  }
+  return *graph.subgraph_names;
+}
+
+// The names of these subgraphs and below them; a name that occurs twice in the graph is an error.
+Names new_names(gex_graph& above, const gex_node& node) {
+  const Names& known = names_below(above);
+  std::vector<std::string> names;
+  for (std::size_t k = 0; k < node.subgraph_count; ++k) {
+    const Graph& given = *required(node.subgraphs[k], "a subgraph").graph;
+    if (is_named(given)) names.push_back(given.name());
+    collect_names(given, names);
+  }
+  Names added;
+  for (std::string& name : names)
+    if (known.contains(name) || !added.insert(name).second)
+      fail(ErrorCode::invalid_graph, node.op, ": two subgraphs below graph '", above.graph->name(),
+           "' are named '", name, "'; names must be unique");
+  return added;
+}
 
 // Handles that the call destroys when it ends.
 class TakenHandles {
@@ -125,17 +139,10 @@ class TakenHandles {
   std::vector<gex_graph*> handles_;
 };
 
-std::vector<std::unique_ptr<Graph>> subgraphs_of(const gex_graph& graph, const gex_node& node,
-                                                 const TakenHandles& taken) {
-  require_list(node.subgraphs, node.subgraph_count, "subgraphs");
+std::vector<std::unique_ptr<Graph>> subgraphs_of(const gex_node& node, const TakenHandles& taken) {
   std::vector<std::unique_ptr<Graph>> subgraphs;
-  SubgraphNames names(node.op, *graph.graph);
-  if (node.subgraph_count > 0) names.add_below(*graph.graph);
-  for (std::size_t k = 0; k < node.subgraph_count; ++k) {
-    const Graph& given = *required(node.subgraphs[k], "a subgraph").graph;
-    names.add(given);
-    subgraphs.push_back(taken.any() ? taken.graph(k) : given.clone());
-  }
+  for (std::size_t k = 0; k < node.subgraph_count; ++k)
+    subgraphs.push_back(taken.any() ? taken.graph(k) : node.subgraphs[k]->graph->clone());
   return subgraphs;
 }
 
@@ -154,7 +161,9 @@ std::size_t add_node(gex_graph& graph, const gex_node& node, gex_value* outputs,
         fail(ErrorCode::invalid_argument, op.name, ": attribute '", attrs[k].first,
              "' is set twice");
   }
-  std::vector<std::unique_ptr<Graph>> subgraphs = subgraphs_of(graph, node, taken);
+  require_list(node.subgraphs, node.subgraph_count, "subgraphs");
+  Names names = node.subgraph_count == 0 ? Names() : new_names(graph, node);
+  std::vector<std::unique_ptr<Graph>> subgraphs = subgraphs_of(node, taken);
   require_list(outputs, capacity, "outputs");
 
   NewNode guard(*graph.graph);
@@ -170,6 +179,7 @@ std::size_t add_node(gex_graph& graph, const gex_node& node, gex_value* outputs,
   graph.name_node(*added, es_name(op.name));
   for (std::size_t k = 0; k < count; ++k) outputs[k] = graph.handle(added->output(k));
   guard.keep();
+  if (!names.empty()) graph.subgraph_names->merge(names);
   return count;
 }
 

@@ -8,9 +8,6 @@
 namespace gex {
 namespace {
 
-// Later stages recurse too: deeper nesting could overflow a thread's stack.
-constexpr int kDeepestSubgraph = 1024;
-
 class Parser {
  public:
   explicit Parser(std::string_view text) : lexer_(text, kGraphText) {}
