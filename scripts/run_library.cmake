@@ -19,7 +19,7 @@ if(NOT GEX_UNITY)
                runtime/session/pairwise_probabilities runtime/session/registry runtime/session/staged_call
                backend/parsed_codes base/cpu_count base/log interp/eval_kernel plan/overlap program/text_line
                runtime/drivers/null/null_device runtime/memory/release_plan runtime/session/user_kernels
-               frontend/capi/kernel frontend/capi/resources frontend/capi/run_host deploy/code_image deploy/container
+               frontend/capi/kernel frontend/capi/resources frontend/capi/run frontend/capi/run_host deploy/code_image deploy/container
                deploy/device_code deploy/metadata deploy/model deploy/signature cache/access_bounds cache/bounds_check
                cache/problem_bounds frontend/capi/model loop/builder loop/canonical base/tensor plan/checker
                cache/atomic_file backend/cpu/kernels/tuning_candidates runtime/background/static_code)

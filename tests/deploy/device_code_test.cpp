@@ -4,7 +4,9 @@
 
 #include "deploy/device_code.hpp"
 #include "../runtime/fake_cuda/inner_run.hpp"
+#include "gex/session.hpp"
 #include "harness.hpp"
+#include "nvidia/api.hpp"
 
 namespace gex::test {
 namespace {
@@ -42,6 +44,44 @@ TEST(GpuFileInner, RunsWithoutACompiler) {
     const HostTensor x = ramp({rows, 24}, 0.1);
     expect_close(run(*model, x), Example().expected(x));
   }
+}
+
+// In memory of the device, with a session as users have it; the results are read on the stream too.
+TEST(GpuFileInner, RunsOnAStreamOfTheCaller) {
+  if (inner_folder() == nullptr) GTEST_SKIP() << "runs inside GpuFile";
+  gex::Session session =
+      gex::Session::load(str(inner_folder(), "/m.gexe"), {.trust = true}, {.static_code = false});
+  const HostTensor x = ramp({5, 24}, 0.1);
+  const std::vector<HostTensor> expected = Example().expected(x);
+  std::string why_not;
+  const nvidia::DriverApi& api = *nvidia::driver_api(why_not);
+  nvidia::Stream stream = nullptr;
+  ASSERT_EQ(api.stream_create(&stream, nvidia::kStreamNonBlocking), 0);
+  std::vector<nvidia::DevicePtr> memory;
+  const auto on_device = [&](const HostTensor& tensor) {
+    memory.push_back(0);
+    EXPECT_EQ(api.memory_alloc(&memory.back(), tensor.bytes()), 0);
+    const gex_dtype dtype = tensor.dtype() == DType::f32   ? GEX_F32
+                            : tensor.dtype() == DType::f64 ? GEX_F64
+                                                           : GEX_F16;
+    return gex::Tensor::view(dtype, tensor.shape(), reinterpret_cast<void*>(memory.back()));
+  };
+  gex::Binding binding(session.model());
+  binding.input(session.inputs()[0].name, on_device(x));
+  for (std::size_t k = 0; k < expected.size(); ++k)
+    binding.output(session.outputs()[k].name, on_device(expected[k]));
+  EXPECT_EQ(api.copy_to_device_async(memory[0], x.data(), x.bytes(), stream), 0);
+  session.run(binding, {.stream = stream});
+  std::vector<HostTensor> results;
+  for (std::size_t k = 0; k < expected.size(); ++k) {
+    results.emplace_back(expected[k].dtype(), expected[k].shape());
+    EXPECT_EQ(api.copy_to_host_async(results[k].data(), memory[k + 1], results[k].bytes(), stream),
+              0);
+  }
+  session.synchronize(stream);
+  expect_close(results, expected);
+  for (const nvidia::DevicePtr one : memory) api.memory_free(one);
+  api.stream_destroy(stream);
 }
 
 TEST(GpuFileInner, NeedsTrust) {
@@ -87,6 +127,7 @@ TEST(GpuFile, LoadsInAProcessThatCompilesNothing) {
   };
   passes("", "IsWritten");
   passes(" GEX_FAKE_NO_NVRTC=1", "RunsWithoutACompiler");
+  passes(" GEX_FAKE_NO_NVRTC=1 GEX_FAKE_CUDA_LAZY=1", "RunsOnAStreamOfTheCaller");
   passes(" GEX_FAKE_NO_NVRTC=1", "NeedsTrust");
   passes("", "DamagedDeviceCodeIsRejected");
 }

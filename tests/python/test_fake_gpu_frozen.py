@@ -134,7 +134,7 @@ for _ in range(10):
     kept.append(fn(x))  # at another address each time
 calls, bytes_sent = (b - a for a, b in zip(before, fake_gpu.driver_counts()))
 assert bytes_sent == 10 * 8, bytes_sent
-assert calls <= 10 * 6, calls
+assert calls <= 10 * 7, calls
 other = torch.randn(4, 8)
 close(fn(other), model(other))
 for result in kept:

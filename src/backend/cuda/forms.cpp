@@ -9,9 +9,9 @@ namespace gex::backend::cuda {
 
 namespace {
 
-constexpr std::size_t kMostForms = 10;
-// The cost model is this far off at most, or so it is assumed.
-constexpr double kMostLoss = 4;
+constexpr std::size_t kMostForms = 8;
+// How far off the cost model is assumed to be at most.
+constexpr double kMostLoss = 2;
 
 struct FormsOf {
   std::span<const Dim> dims;
