@@ -191,6 +191,11 @@ Value* lanes_between(Ir& ir, int lanes, Value* first, Value* lo, Value* hi) {
 
 void emit_lane_loop(Ir& ir, int lanes, Value* mask, const std::function<void(Value* lane)>& body) {
   if (lanes == 1 && !mask) return body(ir.i64(0));
+  // An element of a vector at a variable position would go through memory.
+  const bool wide = mask && Ir::width(mask) > 1;
+  llvm::Type* bits = ir.b.getIntNTy(static_cast<unsigned>(lanes));
+  Value* lanes_on =
+      wide ? ir.b.CreateZExtOrTrunc(ir.b.CreateBitCast(mask, bits), ir.b.getInt64Ty()) : nullptr;
   BasicBlock* before = ir.b.GetInsertBlock();
   BasicBlock* head = new_block(ir, "lane");
   BasicBlock* on = new_block(ir, "on");
@@ -200,9 +205,8 @@ void emit_lane_loop(Ir& ir, int lanes, Value* mask, const std::function<void(Val
   ir.b.SetInsertPoint(head);
   auto* lane = ir.b.CreatePHI(ir.b.getInt64Ty(), 2, "lane");
   lane->addIncoming(ir.i64(0), before);
-  Value* active = !mask                  ? ir.b.getTrue()
-                  : Ir::width(mask) == 1 ? mask
-                                         : ir.b.CreateExtractElement(mask, lane);
+  Value* active = !mask ? ir.b.getTrue() : mask;
+  if (wide) active = ir.b.CreateTrunc(ir.b.CreateLShr(lanes_on, lane), ir.b.getInt1Ty());
   ir.b.CreateCondBr(active, on, next_lane);
   ir.b.SetInsertPoint(on);
   body(lane);

@@ -306,14 +306,28 @@ void Memory::store_one(const Pending& p) {
 void Memory::store_lane_by_lane(const Pending& p) {
   bool atomic = p.store->shared && !p.store->ordered && p.store->mode != Store::Mode::set;
   Value* values = ir_.splat(p.value, scope_.lanes);
+  // Stored once, not for each lane as an element at a variable position is.
+  auto spilled = [&](Value* v) -> Value* {
+    if (Ir::width(v) == 1 || v->getType()->getScalarType()->isIntegerTy(1)) return nullptr;
+    Value* slot = ir_.stack_slot(v->getType(), 1);
+    ir_.b.CreateStore(v, slot);
+    return slot;
+  };
+  Value* slot_of_pointers = spilled(p.pointers);
+  Value* slot_of_values = spilled(values);
   emit_lane_loop(ir_, scope_.lanes, combined_mask(p.pred), [&](Value* lane) {
-    auto pick = [&](Value* v) {
-      return Ir::width(v) == 1 ? v : ir_.b.CreateExtractElement(v, lane);
+    auto pick = [&](Value* v, Value* slot) -> Value* {
+      if (Ir::width(v) == 1) return v;
+      if (!slot) return ir_.b.CreateExtractElement(v, lane);
+      llvm::Type* type = v->getType()->getScalarType();
+      return ir_.b.CreateLoad(type, ir_.b.CreateGEP(type, slot, lane));
     };
+    Value* pointer = pick(p.pointers, slot_of_pointers);
+    Value* value = pick(values, slot_of_values);
     if (atomic)
-      update_atomically(pick(p.pointers), pick(values), *p.store);
+      update_atomically(pointer, value, *p.store);
     else
-      update(pick(p.pointers), pick(values), *p.store);
+      update(pointer, value, *p.store);
   });
 }
 

@@ -130,6 +130,17 @@ Replacements drop_units(std::vector<Range>& loops) {
   return map;
 }
 
+// Along an axis without a stride all elements are one: loads don't depend on its index.
+void read_repeats_once(Kernel& kernel) {
+  for (Stage& stage : kernel.stages)
+    for (Expr& e : stage.exprs) {
+      if (e.kind != Expr::Kind::load) continue;
+      const auto& strides = kernel.buffers[static_cast<std::size_t>(e.buffer)].strides;
+      for (std::size_t d = 0; d < strides.size(); ++d)
+        if (strides[d] == Dim(0)) e.index[d] = Dim(0);
+    }
+}
+
 // Loop index symbols include their extents, so they change when a size in the extent becomes known.
 void specialise_loops(std::vector<Range>& loops, Replacements& map) {
   for (Range& r : loops) {
@@ -162,6 +173,7 @@ Kernel drop_dead_stores(const Kernel& kernel) {
 
 Kernel merge_loops(const Kernel& kernel) {
   Kernel result = kernel;
+  read_repeats_once(result);
   Replacements units = drop_units(result.grid);
   for (Stage& stage : result.stages) {
     Replacements map = drop_units(stage.domain);

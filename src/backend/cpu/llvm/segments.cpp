@@ -27,17 +27,21 @@ std::int64_t ceil_of(std::int64_t a, std::int64_t b) {
   return q + (a % b != 0 && (a < 0) == (b < 0) ? 1 : 0);
 }
 
-// step*lane + start
+// step*lane + something in [low, high], such as an index of a reduction.
 struct Line {
-  std::int64_t step, start;
+  std::int64_t step, low, high;
 };
 
 std::optional<Line> line_of(Dim d, Dim lane) {
+  constexpr std::int64_t kWidest = 64;
   const auto parts = affine_in(d, lane);
   if (!parts) return std::nullopt;
-  const auto step = parts->coefficient.as_const(), start = parts->rest.as_const();
-  if (!step || !start || *step == 0) return std::nullopt;
-  return Line{*step, *start};
+  const auto step = parts->coefficient.as_const();
+  const DimRange rest = parts->rest.range();
+  if (!step || *step == 0 || rest.lo < -DimRange::kInf / 2 || rest.hi > DimRange::kInf / 2 ||
+      rest.hi - rest.lo > kWidest)
+    return std::nullopt;
+  return Line{*step, rest.lo, rest.hi};
 }
 
 // An operand of a comparison that is known as a Dim, small enough for differences.
@@ -69,25 +73,28 @@ class Changes {
   void add(std::int64_t at) {
     if (at > 0 && at < size_) points_.insert(at);
   }
-  // Where the line crosses a value, and where it has left it.
-  void add_crossing(const Line& line, std::int64_t value) {
-    const std::int64_t at = ceil_of(value - line.start, line.step);
-    add(at);
-    if (line.step * at + line.start == value) add(at + 1);
+  // Where the line crosses zero, and where it has left it.
+  void add_crossing(const Line& line) {
+    for (std::int64_t start : {line.low, line.high}) {
+      const std::int64_t at = ceil_of(-start, line.step);
+      add(at);
+      if (line.step * at + start == 0) add(at + 1);
+    }
   }
   void add_multiples(const Line& line, std::int64_t of) {
-    const std::int64_t last = line.step * (size_ - 1) + line.start;
-    const auto [low, high] = std::minmax(line.start, last);
+    if (line.low != line.high) return;
+    const std::int64_t last = line.step * (size_ - 1) + line.low;
+    const auto [low, high] = std::minmax(line.low, last);
     if ((high - low) / of > static_cast<std::int64_t>(kMostSegments)) return;
     for (std::int64_t m = ceil_of(low, of) * of; m <= high; m += of)
-      add(ceil_of(m - line.start + (line.step < 0 ? -1 : 0), line.step));
+      add(ceil_of(m - line.low + (line.step < 0 ? -1 : 0), line.step));
   }
   void visit(Dim d) {
     if (!d.depends_on(lane_)) return;
     const auto operands = d.operands();
     const Dim::Kind kind = d.kind();
     if (kind == Dim::Kind::min || kind == Dim::Kind::max) {
-      if (const auto line = line_of(operands[0] - operands[1], lane_)) add_crossing(*line, 0);
+      if (const auto line = line_of(operands[0] - operands[1], lane_)) add_crossing(*line);
     } else if (kind == Dim::Kind::mod || kind == Dim::Kind::floordiv) {
       const auto line = line_of(operands[0], lane_);
       const auto divisor = operands[1].as_const();
@@ -102,7 +109,7 @@ class Changes {
     const bool orders = e.prim == Prim::lt || e.prim == Prim::le || e.prim == Prim::gt ||
                         e.prim == Prim::ge || e.prim == Prim::eq || e.prim == Prim::ne;
     if (!orders || !a || !b) return;
-    if (const auto line = line_of(*a - *b, lane_)) add_crossing(*line, 0);
+    if (const auto line = line_of(*a - *b, lane_)) add_crossing(*line);
   }
 
   Dim lane_;

@@ -14,11 +14,13 @@ namespace gex::kernels::GEX_VARIANT {
 namespace {
 
 constexpr int kDotTileRows = 6, kDotTileCols = 4;  // of a tile of registers
-constexpr i64 kDotBlockRows = kUnitRows;           // of A, packed at a time
-constexpr i64 kDotBlockCols = 64;                  // of B, in the second-level cache
-constexpr i64 kDotStepDepth = 32;                  // elements of K of one instruction
-constexpr i64 kDotSliceDepth = 1024;               // at most: rows of a tile and columns that are
-                                                   // prefetched fit the first-level cache
+// Of a tile for few rows: more products for each element of B, but less register space for them.
+constexpr int kTallTileRows = 8, kTallTileCols = 3;
+constexpr i64 kDotBlockRows = kUnitRows;  // of A, packed at a time
+constexpr i64 kDotBlockCols = 48;         // of B, in the second-level cache
+constexpr i64 kDotStepDepth = 32;         // elements of K of one instruction
+constexpr i64 kDotSliceDepth = 1024;      // at most: rows of a tile and columns that are
+                                          // prefetched fit the first-level cache
 
 // Rows of A and columns of B within one slice of K. Rows of A are padded by zeros to whole steps.
 struct DotOperands {
@@ -45,7 +47,7 @@ GEX_INLINE Vec<float> add_neighbours(Vec<float> a, Vec<float> b) {
 template <int first, int R, int C>
 GEX_INLINE void add_lanes(const __m512 (&acc)[R][C], float* tile, i64 tile_stride,
                           bool accumulate) {
-  static_assert(C == 1 || C == kDotTileCols);
+  static_assert(C == 1 || C == 3 || C == 4);
   constexpr int rows = R - first < 4 ? R - first : 4;
   Vec<float> sums[4];
 #pragma GCC unroll 4
@@ -54,8 +56,8 @@ GEX_INLINE void add_lanes(const __m512 (&acc)[R][C], float* tile, i64 tile_strid
     if constexpr (C == 1)
       sums[r] = add_neighbours<2>(add_neighbours<1>(row[0], row[0]), Vec<float>{});
     else
-      sums[r] =
-          add_neighbours<2>(add_neighbours<1>(row[0], row[1]), add_neighbours<1>(row[2], row[3]));
+      sums[r] = add_neighbours<2>(add_neighbours<1>(row[0], row[1]),
+                                  add_neighbours<1>(row[2], row[C - 1]));
   }
   sums[0] = add_neighbours<4>(sums[0], sums[rows > 1]);
   if constexpr (rows > 2) sums[2] = add_neighbours<4>(sums[2], sums[rows - 1]);
@@ -108,26 +110,47 @@ void dot_tile_of(const DotOperands& o, float* __restrict tile, i64 tile_stride, 
 
 using DotTile = void (*)(const DotOperands&, float*, i64, bool);
 
-template <int C, int kFetched>
-DotTile dot_tile(i64 rows) {
-  static_assert(kDotTileRows == 6);
-  static constexpr DotTile table[] = {&dot_tile_of<1, C, kFetched>, &dot_tile_of<2, C, kFetched>,
-                                      &dot_tile_of<3, C, kFetched>, &dot_tile_of<4, C, kFetched>,
-                                      &dot_tile_of<5, C, kFetched>, &dot_tile_of<6, C, kFetched>};
-  return table[rows - 1];
+constexpr int columns_of_tile(i64 rows) {
+  return rows <= kDotTileRows ? kDotTileCols : kTallTileCols;
 }
 
-DotTile dot_tile_fetching(i64 rows, i64 fetched) {
-  switch (fetched) {
-    case 0:
-      return dot_tile<kDotTileCols, 0>(rows);
-    case 1:
-      return dot_tile<kDotTileCols, 1>(rows);
-    case 2:
-      return dot_tile<kDotTileCols, 2>(rows);
-    default:
-      return dot_tile<kDotTileCols, 4>(rows);
-  }
+// Columns that a tile prefetches if `wanted` are left: what doesn't occur, or is rare, has no code
+// of its own. A tile of few rows is the only one of its block.
+constexpr int columns_fetched(int rows, int wanted) {
+  if (rows <= 3) return wanted == 0 ? 0 : kDotTileCols;
+  return smaller(wanted, rows <= kDotTileRows ? 2 : kTallTileCols);
+}
+
+template <int kWanted, int... R>
+GEX_INLINE DotTile dot_tile_of_rows(i64 rows) {
+  static_assert(sizeof...(R) == kTallTileRows);
+  static constexpr DotTile table[] = {
+      &dot_tile_of<R, columns_of_tile(R), columns_fetched(R, kWanted)>...};
+  return table[rows - 1];
+}
+template <int kWanted>
+DotTile dot_tile_fetching(i64 rows) {
+  return dot_tile_of_rows<kWanted, 1, 2, 3, 4, 5, 6, 7, 8>(rows);
+}
+
+DotTile dot_tile(i64 rows, i64 fetched) {
+  return fetched == 0   ? dot_tile_fetching<0>(rows)
+         : fetched == 1 ? dot_tile_fetching<1>(rows)
+         : fetched == 2 ? dot_tile_fetching<2>(rows)
+                        : dot_tile_fetching<kDotTileCols>(rows);
+}
+
+// tile[rows][1] (+)= a * one column.
+void multiply_column(i64 rows, const DotOperands& operands, float* tile, i64 tile_stride,
+                     bool accumulate) {
+  static_assert(kDotTileRows == 6);
+  static constexpr DotTile table[] = {&dot_tile_of<1, 1, 0>, &dot_tile_of<2, 1, 0>,
+                                      &dot_tile_of<3, 1, 0>, &dot_tile_of<4, 1, 0>,
+                                      &dot_tile_of<5, 1, 0>, &dot_tile_of<6, 1, 0>};
+  DotOperands o = operands;
+  for (i64 r = 0; r < rows; r += kDotTileRows, o.a += kDotTileRows * o.a_stride)
+    table[smaller(rows - r, i64{kDotTileRows}) - 1](o, tile + r * tile_stride, tile_stride,
+                                                    accumulate);
 }
 
 // tile[rows][cols] (+)= a * a block of columns. As many columns from `next` on are prefetched, one
@@ -135,27 +158,24 @@ DotTile dot_tile_fetching(i64 rows, i64 fetched) {
 template <class AfterTile>
 void multiply_block(i64 rows, i64 cols, const DotOperands& operands, float* tile, i64 tile_stride,
                     bool accumulate, const AfterTile& after_tile) {
-  const i64 groups = ceil_div(rows, i64{kDotTileRows});
-  const auto fetched_before = [&](i64 tile_number) {
-    return operands.next ? tile_number * kDotTileCols / groups : 0;
-  };
-  i64 tile_number = 0;
+  const i64 groups = ceil_div(rows, i64{rows <= 2 * kTallTileRows ? kTallTileRows : kDotTileRows});
   for (i64 g = 0; g < groups; ++g) {
     const i64 first = rows * g / groups, count = rows * (g + 1) / groups - first;
+    const i64 width = columns_of_tile(count);
     DotOperands o = operands;
     o.a += first * o.a_stride;
     float* out = tile + first * tile_stride;
     i64 c = 0;
-    for (; c + kDotTileCols <= cols; c += kDotTileCols, ++tile_number) {
-      const i64 fetched = fetched_before(tile_number);
-      o.next = operands.next + fetched * o.b_stride;
-      dot_tile_fetching(count, fetched_before(tile_number + 1) - fetched)(o, out + c, tile_stride,
-                                                                          accumulate);
+    for (; c + width <= cols; c += width) {
+      const i64 done = g * cols + c, fetched = done / groups;
+      const i64 now = operands.next ? (done + width) / groups - fetched : 0;
+      if (now > 0) o.next = operands.next + fetched * o.b_stride;
+      dot_tile(count, now)(o, out + c, tile_stride, accumulate);
       after_tile();
-      o.b += kDotTileCols * o.b_stride;
+      o.b += width * o.b_stride;
     }
     for (; c < cols; ++c, o.b += o.b_stride)
-      dot_tile<1, 0>(count)(o, out + c, tile_stride, accumulate);
+      multiply_column(count, o, out + c, tile_stride, accumulate);
   }
 }
 
