@@ -1,6 +1,6 @@
-"""Decoder layers of Qwen3-0.6B's sizes with weights of 16, 8 and 4 bits, rows in bf16.
+"""Decoder layers of Qwen3-0.6B's sizes with weights of 8 and 4 bits and those of the rows' dtype.
 
-GEX_THREADS=1 python bench/weight_only.py [--layers N] [--rounds N]
+GEX_THREADS=1 python bench/weight_only.py [--layers N] [--rounds N] [--dtype bfloat16|float32]
 
 Processor time of one thread in milliseconds for one layer, least of several rounds in turns. The
 layers together are larger than the caches. Attention is left out: it has no weights.
@@ -21,7 +21,7 @@ GROUP = 32
 
 
 class Wide(nn.Module):
-    """bf16 weights."""
+    """Weights of the rows' dtype."""
 
     def __init__(self, inputs: int, outputs: int) -> None:
         super().__init__()
@@ -99,17 +99,19 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--layers", type=int, default=6)
     parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--dtype", choices=["bfloat16", "float32"], default="bfloat16")
     args = parser.parse_args()
+    dtype = getattr(torch, args.dtype)
     torch.manual_seed(0)
     torch.set_num_threads(1)
-    kinds: dict[str, type[nn.Module]] = {"bf16": Wide, "int8": Eight, "int4": Four}
-    print(f"{'rows':>4}" + "".join(f"{name:>10}" for name in kinds) + "   int8/bf16  int4/bf16")
+    kinds: dict[str, type[nn.Module]] = {"wide": Wide, "int8": Eight, "int4": Four}
+    print(f"{'rows':>4}" + "".join(f"{name:>10}" for name in kinds) + "   int8/wide  int4/wide")
     models = {
-        name: nn.Sequential(*(Layer(kind) for _ in range(args.layers))).eval()
+        name: nn.Sequential(*(Layer(kind) for _ in range(args.layers))).eval().to(dtype)
         for name, kind in kinds.items()
     }
-    for rows in (1, 2, 4, 8, 32, 128):
-        x = torch.randn(rows, 1024).to(torch.bfloat16)
+    for rows in (1, 2, 3, 4, 6, 8, 32, 128):
+        x = torch.randn(rows, 1024).to(dtype)
         compiled = {name: gex.compile(model, (x,)) for name, model in models.items()}
         least = dict.fromkeys(kinds, float("inf"))
         for _ in range(args.rounds):
@@ -119,7 +121,7 @@ def main() -> None:
                 took = (time.process_time() - begin) * 1e3 / args.layers
                 least[name] = min(least[name], took)
         times = "".join(f"{value:10.3f}" for value in least.values())
-        eight, four = (least[name] / least["bf16"] for name in ("int8", "int4"))
+        eight, four = (least[name] / least["wide"] for name in ("int8", "int4"))
         print(f"{rows:4}{times}{eight:12.2f}{four:11.2f}", flush=True)
 
 

@@ -88,6 +88,30 @@ TEST(Frozen, arithmetic_on_frozen_contents_is_folded) {
   EXPECT_EQ(kept.outputs, folded.outputs);
 }
 
+// The axes that the reshape merges are not adjacent in memory, so that no strides describe it.
+TEST(Frozen, view_that_a_matmul_would_copy_at_each_call_is_computed_once) {
+  const std::string text =
+      R"(graph main(%x: f32[40, 24], %w: f32[4, 24, 10]) -> (f32[40, 40]) {
+  %t = transpose(%w) {perm = [1, 0, 2]} : f32[24, 4, 10]
+  %m = reshape(%t) {shape = [24, 40]} : f32[24, 40]
+  %y = matmul(%x, %m) : f32[40, 40]
+  return %y
+}
+)";
+  std::mt19937 random(5);
+  const std::vector<HostTensor> inputs = {random_tensor(DType::f32, {40, 24}, random),
+                                          random_tensor(DType::f32, {4, 24, 10}, random)};
+  const auto launches = [](const FrozenRun& run) {
+    return run.compiled.program->segments.at(0).steps.size();
+  };
+  const FrozenRun once = run_frozen(text, inputs, {false, true});
+  const FrozenRun each = run_frozen(text, inputs, {false, false});
+  EXPECT_EQ(launches(once), 1U);
+  EXPECT_EQ(launches(each), 2U);
+  EXPECT_EQ(once.outputs, each.outputs);
+  EXPECT_GT(count_of(once.compiled, "packed_bytes"), 0);
+}
+
 TEST(Frozen, frozen_input_may_be_an_output) {
   const std::string text = R"(graph main(%x: f32[2], %w: f32[2]) -> (f32[2], f32[2]) {
   %y = add(%x, %w) : f32[2]

@@ -118,6 +118,9 @@ const Case kCases[] = {
     {13, 70, 3200, 32},
     {97, 66, 192, 64},
     {14, 3, 1600, 1600},
+    // three to twelve rows of floats: tiles of two to four rows, odd columns
+    {10, 3, 64},
+    {11, 129, 48, 16},
 };
 
 QuantisedMatmulProblem problem_of(i64 bits, DType q, DType a) {
@@ -182,6 +185,7 @@ TEST_P(QuantisedMatmul, OffsetsAndResults) {
         p.has_scale = scale;
         p.has_offset = scale;
         p.scale = DType::bf16;
+        p.zero = scale ? -3 : 0;
         p.c = c;
         check(p, s);
       }

@@ -6,6 +6,7 @@
 #include <unordered_set>
 
 #include "base/error.hpp"
+#include "lower/views.hpp"
 
 namespace gex::compile_detail {
 
@@ -15,6 +16,11 @@ namespace {
 // storing it.
 constexpr std::int64_t kMaxGrowth = 4;
 constexpr std::int64_t kSmallBytes = 64 * 1024;
+
+std::int64_t bytes_of(const Value& value) { return value.type().bytes().as_const().value_or(0); }
+bool grows(const Value& result, std::int64_t operands) {
+  return bytes_of(result) > std::max(kMaxGrowth * operands, kSmallBytes);
+}
 
 bool is_generated(const Value* value) {
   return value->producer() != nullptr && value->producer()->op().has(Trait::constant) &&
@@ -65,13 +71,15 @@ class FrozenNodes {
 
   const std::vector<const Node*>& nodes() const { return nodes_; }
 
-  // Results of arithmetic that the rest of the graph reads, also through views: views cost nothing.
+  // Results of arithmetic that the rest of the graph reads, also through views: views cost nothing,
+  // but for those that would be copied at each call.
   std::vector<Value*> results() const {
     std::vector<Value*> results;
     for (const Node* node : nodes_) {
-      if (node->op().has(Trait::view)) continue;
+      const bool view = node->op().has(Trait::view);
       for (std::size_t k = 0; k < node->num_outputs(); ++k)
-        if (read_outside(node->output(k))) results.push_back(node->output(k));
+        if (view ? copied(node->output(k)) : read_outside(node->output(k)))
+          results.push_back(node->output(k));
     }
     return results;
   }
@@ -88,14 +96,27 @@ class FrozenNodes {
       const bool known = known_.contains(input);
       if (!known && !is_generated(input)) return false;
       any |= known;
-      room += input->type().bytes().as_const().value_or(0);
+      room += bytes_of(*input);
     }
     for (std::size_t k = 0; k < node.num_outputs(); ++k) {
-      const auto bytes = node.output(k)->type().bytes().as_const();
-      if (!bytes) return false;
-      if (!op.has(Trait::view) && *bytes > std::max(kMaxGrowth * room, kSmallBytes)) return false;
+      if (!node.output(k)->type().bytes().as_const()) return false;
+      if (!op.has(Trait::view) && grows(*node.output(k), room)) return false;
     }
     return any;
+  }
+
+  // Whether a contraction outside reads a view that strides can't describe, such as one that merges
+  // axes that are not adjacent in memory. Other nodes read views by their index maps.
+  bool copied(Value* view) const {
+    const bool contracted = std::ranges::any_of(view->uses(), [&](const Use& use) {
+      return use.node != nullptr && use.node->op().has(Trait::contraction) &&
+             !known_.contains(use.node->output());
+    });
+    if (!contracted || lower::resolve_view(view)) return false;
+    const Value* whole = view;
+    while (whole->producer() != nullptr && whole->producer()->op().has(Trait::view))
+      whole = whole->producer()->input(0);
+    return !grows(*view, bytes_of(*whole));
   }
 
   bool read_outside(const Value* value) const {
@@ -103,7 +124,8 @@ class FrozenNodes {
       // A check has no results.
       if (use.node == nullptr || use.node->num_outputs() == 0) return true;
       if (!known_.contains(use.node->output())) return true;
-      return use.node->op().has(Trait::view) && read_outside(use.node->output());
+      Value* result = use.node->output();
+      return use.node->op().has(Trait::view) && !copied(result) && read_outside(result);
     });
   }
 

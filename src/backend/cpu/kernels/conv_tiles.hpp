@@ -203,10 +203,10 @@ struct ConvSizes {
     return rows < of_sums ? rows : of_sums;
   }
 
-  // A 1x1 kernel that meets each pixel: the input is a matrix [channel][pixel].
+  // A 1x1 kernel that meets each pixel: the input is a matrix [channel][pixel], of which
+  // kConvPixels columns are copied at a time if it can't be read in place.
   GEX_IN_EVERY_VARIANT constexpr bool is_plain_product() const {
-    return kernel_h == 1 && kernel_w == 1 && stride[0] == 1 && stride[1] == 1 && in_place() &&
-           dense && out_w == width && out_h == height;
+    return is_plain_window() && (in_place() || in * kConvPixels <= kConvImage);
   }
   // If depth is small, transposing finished pixels into planes would take a large part of the time,
   // and channels may not fill vectors; but the pixels of a plane must fill vectors.

@@ -39,7 +39,7 @@ Dim quantised_matmul_scratch_bytes(const QuantisedMatmulProblem& problem, Dim m,
   return Dim(4) * (min(m, Dim(kQuantisedRows)) * padded(k) +
                    max(Dim(kQuantisedWidened) * padded(k), Dim(kQuantisedStaged)) +
                    Dim(kQuantisedRows * kQuantisedColumns) +
-                   Dim(2 * kQuantisedWidened + kQuantisedFewRows) * padded(groups));
+                   Dim(2 * kQuantisedWidened + kQuantisedSeveralRows) * padded(groups));
 }
 
 program::Callable make_quantised_matmul(const QuantisedMatmulProblem& problem,

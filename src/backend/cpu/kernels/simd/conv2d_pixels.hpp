@@ -147,19 +147,26 @@ struct PixelConv {
   void run_product(i64 plane, const MatrixView& w, i64 row0, i64 row1, i64 col0, i64 col1,
                    const Finish& finish) {
     packed = -1;
-    const MatrixView x = {columns.data, context.x, plane, columns.strides[1], 1};
+    const bool in_place = sizes.in_place();
+    const MatrixView x = {columns.data, context.x, plane, columns.strides[1], 1, columns.computed};
     const i64 step = kConvDepth / depth * kPanel<T>;
     for (i64 row = row0; row < row1; row += step) {
       const i64 height = smaller(step, row1 - row);
       const T* panels = panels_of(w, row, height);
       for (i64 col = col0; col < col1; col += kConvPixels) {
         const i64 width = smaller(kConvPixels, col1 - col), whole = width / kLanes<T> * kLanes<T>;
-        if (whole < width) {
+        if (in_place && whole < width) {
           pack_view(image, kPanel<T>, depth, width - whole, x, 0, col + whole);
           zero_columns(image, kPanel<T>, depth, width - whole, kPanel<T>);
         }
-        const RightInPlace<T> right = {static_cast<const T*>(x.data) + x.offset + col, x.row_stride,
-                                       kPanel<T>, whole, image};
+        RightInPlace<T> right = {static_cast<const T*>(x.data) + x.offset + col, x.row_stride,
+                                 kPanel<T>, whole, image};
+        if (!in_place) {
+          const i64 padded = round_up(width, kPanel<T>);
+          pack_view(image, padded, depth, width, x, 0, col);
+          zero_columns(image, padded, depth, width, padded);
+          right = {image, padded, kPanel<T>, padded, nullptr};
+        }
         for (i64 r = 0; r < height; r += kPanel<T>)
           for_each_row_group(r, smaller(r + kPanel<T>, height), [&](i64 first, int count) {
             multiply_in_place<T, true>(count, width, depth,

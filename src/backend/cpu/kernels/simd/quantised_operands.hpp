@@ -15,7 +15,7 @@ struct QuantisedSpace {
   float* sums;         // [rows][kQuantisedColumns]
   float* scales;       // of kQuantisedWidened columns, likewise the offsets
   float* offsets;
-  float* group_sums;  // of kQuantisedFewRows rows of A
+  float* group_sums;  // of kQuantisedSeveralRows rows of A
   std::byte* rest;
 
   QuantisedSpace(std::byte* scratch, i64 rows, i64 padded, i64 groups) {
@@ -29,7 +29,7 @@ struct QuantisedSpace {
     sums = reinterpret_cast<float*>(take(kQuantisedRows * kQuantisedColumns));
     scales = reinterpret_cast<float*>(take(kQuantisedWidened * groups));
     offsets = reinterpret_cast<float*>(take(kQuantisedWidened * groups));
-    group_sums = reinterpret_cast<float*>(take(kQuantisedFewRows * groups));
+    group_sums = reinterpret_cast<float*>(take(kQuantisedSeveralRows * groups));
     rest = scratch;
   }
 };

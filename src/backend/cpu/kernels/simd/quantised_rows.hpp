@@ -1,129 +1,24 @@
 #pragma once
-// One or two rows times quantised weights, which are widened in registers: the cost is reading them
-// once. The scale of a group multiplies the group's sums.
+// A few rows times quantised weights, which are widened in registers: the cost of one or two rows
+// is reading the weights once. The scale of a group multiplies the group's sums.
 
-#include "backend/cpu/kernels/simd/quantised_operands.hpp"
+#include "backend/cpu/kernels/simd/quantised_steps.hpp"
 
 namespace gex::kernels::GEX_VARIANT {
 namespace {
 
 constexpr int kRowColumns = kVectorBytes == 64 ? 4 : 2;  // columns at once
 static_assert(kRowColumns <= kQuantisedWidened);
-
-// Each of the following adds the products of `step` weights at q with R rows to sums[R].
-
-template <class Q, int kVectors, bool kCentred>
-struct ByteSteps {
-  using Element = float;
-  static constexpr i64 step = kVectors * kLanes<float>;
-  static constexpr i64 step_bytes = step;
-  static constexpr int groups = 1;  // in a step
-  std::int32_t zero;
-
-  template <int R>
-  GEX_INLINE void add(Vec<float> (&sums)[R], Bytes q, const float* a, i64 stride) const {
-#pragma GCC unroll 4
-    for (int v = 0; v < kVectors; ++v) {
-      const i64 k = v * kLanes<float>;
-      VecI32 numbers = load_bytes(reinterpret_cast<const Q*>(q) + k);
-      if constexpr (kCentred) numbers -= zero;
-      const Vec<float> w = to_float(numbers);
-#pragma GCC unroll 2
-      for (int r = 0; r < R; ++r) sums[r] = mul_add(load<float>(a + r * stride + k), w, sums[r]);
-    }
-  }
-  GEX_INLINE static Vec<float> scale_of(const float* scales) { return splat(*scales); }
-};
-
-template <int kVectors>
-struct HalfByteSteps {
-  using Element = float;
-  static constexpr i64 step = 2 * kVectors * kLanes<float>;
-  static constexpr i64 step_bytes = step / 2;
-  static constexpr int groups = 1;
-  HalfBytes halves;
-
-  template <int R>
-  GEX_INLINE void add(Vec<float> (&sums)[R], Bytes q, const float* a, i64 stride) const {
-    constexpr i64 lanes = kLanes<float>;
-#pragma GCC unroll 4
-    for (int v = 0; v < kVectors; ++v) {
-      Vec<float> first, second;
-      halves.numbers(q + v * lanes, first, second);
-#pragma GCC unroll 2
-      for (int r = 0; r < R; ++r) {
-        const float* left = a + r * stride + 2 * v * lanes;
-        sums[r] = mul_add(load<float>(left), first, sums[r]);
-        sums[r] = mul_add(load<float>(left + lanes), second, sums[r]);
-      }
-    }
-  }
-  GEX_INLINE static Vec<float> scale_of(const float* scales) { return splat(*scales); }
-};
+// Three and more rows of floats: at most so many at once, and columns. One variant of processors
+// with dot products of bf16 has other functions for bf16 and leaves f32 to the others.
+constexpr int kRowTile = 4, kRowTileColumns = kRowColumns / 2;
+#if defined(__AVX512BF16__)
+constexpr bool kSeveralFloats = false;
+#else
+constexpr bool kSeveralFloats = kVectorBytes >= 32;
+#endif
 
 #if defined(__AVX512BF16__)
-
-// Dot products of bf16. Half a byte h becomes 128 + h by setting the other bits of the number, and
-// 16 * (128 + h) for the upper half of a byte: `starts` subtracts the surplus. Words of the
-// weights have two bytes, so each of their parts is multiplied by every second (bytes) or fourth
-// (halves of bytes) element of a row. kGroups: those of a step, if it consists of several.
-template <int kBits, int kGroups>
-struct PairSteps {
-  using Element = BF16;
-  static constexpr i64 step_bytes = 64;
-  static constexpr i64 step = step_bytes * 8 / kBits;
-  static constexpr i64 parts = kBits == 4 ? 4 : 2;  // of the elements of a step
-  static constexpr int groups = kGroups;
-  float excess;    // of a number
-  int upper_bits;  // set in the upper half of a byte
-
-  PairSteps(i64 zero, bool is_signed)
-      : excess(static_cast<float>(zero + (kBits == 4  ? 128
-                                          : is_signed ? 2304
-                                                      : 2176))),
-        upper_bits(kBits == 4  ? 0x4300
-                   : is_signed ? 0x4508
-                               : 0x4500) {}
-
-  static GEX_INLINE i64 place(i64 k) {
-    const i64 j = k % step;
-    return k - j + j % parts * (step / parts) + j / parts;
-  }
-  template <int kShift>
-  static GEX_INLINE __m512bh half(__m512i words, int bits) {
-    typedef std::uint16_t Words __attribute__((vector_size(64)));
-    const auto moved = reinterpret_cast<__m512i>(reinterpret_cast<Words>(words) >> kShift);
-    return reinterpret_cast<__m512bh>(_mm512_ternarylogic_epi32(
-        moved, _mm512_set1_epi16(15), _mm512_set1_epi16(static_cast<short>(bits)), 0x6a));
-  }
-  template <int R>
-  GEX_INLINE void add(Vec<float> (&sums)[R], Bytes q, const BF16* a, i64 stride) const {
-    const __m512i words = _mm512_loadu_si512(q);
-    const __m512bh weights[4] = {half<0>(words, 0x4300), half<4>(words, upper_bits),
-                                 half<8>(words, 0x4300), half<12>(words, upper_bits)};
-#pragma GCC unroll 2
-    for (int r = 0; r < R; ++r) {
-      __m512bh left[4];
-#pragma GCC unroll 4
-      for (int i = 0; i < 4; ++i)
-        left[i] = reinterpret_cast<__m512bh>(
-            _mm512_loadu_si512(a + r * stride + i * parts / 4 * (step / parts)));
-      // Two chains: the instruction takes long.
-      const __m512 other =
-          _mm512_dpbf16_ps(_mm512_dpbf16_ps(__m512{}, left[0], weights[0]), left[2], weights[2]);
-      sums[r] =
-          _mm512_dpbf16_ps(_mm512_dpbf16_ps(sums[r], left[1], weights[1]), left[3], weights[3]);
-      sums[r] += other;
-    }
-  }
-  GEX_INLINE static Vec<float> scale_of(const float* scales) {
-    if constexpr (kGroups == 1) return splat(*scales);
-    const VecIndex<float> lane_groups = lane_numbers<float>() / (16 / kGroups);
-    return _mm512_maskz_permutexvar_ps(
-        0xffff, reinterpret_cast<__m512i>(lane_groups),
-        _mm512_maskz_loadu_ps(static_cast<__mmask16>((1 << kGroups) - 1), scales));
-  }
-};
 
 // Rows in the order of the steps, and the sums that groups begin with: [row][group][lanes].
 template <class Steps>
@@ -157,51 +52,61 @@ constexpr bool kHasStarts = false;
 
 #endif
 
-// The sums of C adjacent columns with R rows.
+// The sums of C adjacent columns, but for those that are done, with rows [row, row + R).
 template <int R, int C, class Steps>
-void few_rows_block(const QuantisedOperands& o, const Steps& steps, i64 n, i64 row_sums,
-                    float* sums) {
-  const auto* a = reinterpret_cast<const typename Steps::Element*>(o.space.left);
+void few_rows_block(const QuantisedOperands& o, const Steps& steps, i64 row, i64 n, float* sums,
+                    i64 done) {
+  const auto* a = reinterpret_cast<const typename Steps::Element*>(o.space.left) + row * o.padded;
   const i64 scales_stride = round_up(o.groups, kQuantisedBlock);
   const i64 q_stride = o.dims[quantised_dims::q_strides];
-  Bytes q = o.column(n);
-  for (int c = 0; c < C; ++c) o.read_scales(o.space.scales + c * scales_stride, n + c);
+  Bytes q[C];
+  for (int c = 0; c < C; ++c) {
+    o.read_scales(o.space.scales + c * scales_stride, n + c);
+    q[c] = o.column(n + c);
+    keep_in_register(q[c]);
+  }
   const i64 group_steps = larger(o.group / Steps::step, i64{1});
   const i64 ahead = C * q_stride * ceil_div(kFetchBytes, larger(C * q_stride, i64{1}));
   const i64 starts = ceil_div(o.groups, i64{Steps::groups});
   const float* start = reinterpret_cast<const float*>(o.space.weights);
   Vec<float> totals[C][R] = {};
-  i64 k = 0;
+  i64 steps_left = o.depth / Steps::step, byte = 0;
   for (i64 g = 0; g < o.groups; g += Steps::groups) {
-    Vec<float> parts[C][R] = {};
+    constexpr int chains = Steps::chains(R);
+    Vec<float> parts[C][R * chains] = {};
     if constexpr (kHasStarts<Steps>) {
 #pragma GCC unroll 4
       for (int c = 0; c < C; ++c)
 #pragma GCC unroll 2
-        for (int r = 0; r < R; ++r) parts[c][r] = load<float>(start + r * starts * 16);
+        for (int r = 0; r < R; ++r) parts[c][r] = load<float>(start + (row + r) * starts * 16);
       start += 16;
     }
     // The last group may be shorter.
-    const i64 end = smaller(k + group_steps * Steps::step, o.depth);
-    for (; k < end; k += Steps::step) {
-      const i64 byte = k / Steps::step * Steps::step_bytes;
+    const i64 count = smaller(group_steps, steps_left);
+    steps_left -= count;
+    for (i64 i = 0; i < count; ++i, byte += Steps::step_bytes, a += Steps::step) {
+      keep_in_register(byte);
+      i64 later = byte + ahead;
+      keep_in_register(later);
 #pragma GCC unroll 4
-      for (int c = 0; c < C; ++c) {
-        steps.template add<R>(parts[c], q + c * q_stride + byte, a + k, o.padded);
-        fetch(q + ahead + c * q_stride + byte);
-      }
+      for (int c = 0; c < C; ++c) fetch(q[c] + later);
+      steps.template add<R, C>(parts, q, byte, a, o.padded);
     }
 #pragma GCC unroll 4
     for (int c = 0; c < C; ++c) {
       const Vec<float> scale = Steps::scale_of(o.space.scales + c * scales_stride + g);
-#pragma GCC unroll 2
-      for (int r = 0; r < R; ++r) totals[c][r] = mul_add(parts[c][r], scale, totals[c][r]);
+#pragma GCC unroll 4
+      for (int r = 0; r < R; ++r) {
+        Vec<float> part = parts[c][r];
+        if constexpr (chains == 2) part += parts[c][R + r];
+        totals[c][r] = mul_add(part, scale, totals[c][r]);
+      }
     }
   }
   float each[C * R];
   sum_lanes_of_each<float, C * R>(&totals[0][0], each);
-  for (int c = 0; c < C; ++c)
-    for (int r = 0; r < R; ++r) sums[r * row_sums + c] = each[c * R + r];
+  for (i64 c = done; c < C; ++c)
+    for (int r = 0; r < R; ++r) sums[r * kQuantisedColumns + c] = each[c * R + r];
 }
 
 // Adds what the offsets of columns contribute: times the sums of the groups of a row.
@@ -214,16 +119,40 @@ inline void add_offsets(const QuantisedOperands& o, i64 rows, i64 column, i64 wi
     }
 }
 
+// Tiles of rows times all columns of a unit, `at_once` at a time. The last ones may be computed
+// twice: their sums are the same.
+template <class Steps, class Block>
+void few_rows_tiles(const QuantisedOperands& o, const Steps& steps, i64 height, i64 column,
+                    i64 width, Block block, i64 rows, i64 at_once) {
+  const i64 last = o.dims[quantised_dims::n] - at_once - column;
+  for (i64 c = 0; c < width; c += at_once) {
+    const i64 first = smaller(c, last);
+    for (i64 i = 0; i < height; i += rows) {
+      const i64 row = smaller(i, height - rows);
+      block(o, steps, row, column + first, o.space.sums + row * kQuantisedColumns + first,
+            c - first);
+    }
+  }
+}
+
 template <class Steps>
-void few_rows_by(QuantisedOperands& o, const Steps& steps, i64 height, i64 column, i64 width) {
-  i64 c = 0;
-  const auto blocks = [&](auto one_row, auto two_rows, i64 at_once) __attribute__((always_inline)) {
-    for (; c + at_once <= width; c += at_once)
-      (height == 1 ? one_row : two_rows)(o, steps, column + c, kQuantisedColumns, o.space.sums + c);
-  };
-  blocks(&few_rows_block<1, kRowColumns, Steps>, &few_rows_block<2, kRowColumns, Steps>,
-         kRowColumns);
-  blocks(&few_rows_block<1, 1, Steps>, &few_rows_block<2, 1, Steps>, 1);
+void few_rows_by(const QuantisedOperands& o, const Steps& steps, i64 height, i64 column,
+                 i64 width) {
+  few_rows_tiles(
+      o, steps, height, column, width,
+      height == 1 ? &few_rows_block<1, kRowColumns, Steps> : &few_rows_block<2, kRowColumns, Steps>,
+      height, kRowColumns);
+}
+
+// Three and more rows.
+template <class Steps>
+void several_floats_by(const QuantisedOperands& o, const Steps& steps, i64 height, i64 column,
+                       i64 width) {
+  const i64 rows = ceil_div(height, ceil_div(height, i64{kRowTile}));
+  few_rows_tiles(o, steps, height, column, width,
+                 rows == 4 ? &few_rows_block<4, kRowTileColumns, Steps>
+                           : &few_rows_block<3, kRowTileColumns, Steps>,
+                 rows, kRowTileColumns);
 }
 
 // Weights of one k are adjacent: all columns of the unit at once.
@@ -271,10 +200,13 @@ struct FewRows {
 
   bool run() {
     const QuantisedContext& c = o.context;
-    if (o.dims[quantised_dims::m] > kQuantisedFewRows || c.any_rows || o.depth == 0) return false;
-    const bool done = c.bits == 4   ? half_bytes()
-                      : c.is_signed ? bytes<std::int8_t>()
-                                    : bytes<std::uint8_t>();
+    const i64 rows = o.dims[quantised_dims::m];
+    if (rows > kQuantisedSeveralRows || c.any_rows || o.depth == 0) return false;
+    if (o.dims[quantised_dims::n] < kRowColumns) return false;
+    const bool done = rows > kQuantisedFewRows ? several_floats()
+                      : c.bits == 4            ? half_bytes()
+                      : c.is_signed            ? bytes<std::int8_t>()
+                                               : bytes<std::uint8_t>();
     if (done && c.has_offset) add_offsets(o, height, column, width);
     return done;
   }
@@ -282,6 +214,22 @@ struct FewRows {
  private:
   // Groups and rows consist of whole steps.
   bool fits(i64 step) const { return o.group % step == 0 && o.depth % step == 0; }
+
+  bool several_floats() {
+    if constexpr (kSeveralFloats) {
+      if (o.context.bits == 4) return several_floats_of(HalfByteSteps<1>{o.halves});
+      return o.along_depth() &&
+             several_floats_of(AnyByteSteps(o.context.is_signed, o.context.zero));
+    }
+    return false;
+  }
+  template <class Steps>
+  bool several_floats_of(const Steps& steps) {
+    if (!fits(Steps::step)) return false;
+    prepare<float>();
+    several_floats_by(o, steps, height, column, width);
+    return true;
+  }
 
   template <class Q>
   bool bytes() {
@@ -333,12 +281,12 @@ struct FewRows {
   }
 
   template <class E>
-  void prepare() {
+  GEX_NOINLINE void prepare() {
     if (!first) return;
     o.prepare<E>(reinterpret_cast<E*>(o.space.left), row, height);
     sum_groups();
   }
-  void sum_groups() const {
+  GEX_NOINLINE void sum_groups() const {
     if (!o.context.has_offset) return;
     const i64* strides = o.dims + quantised_dims::a_strides;
     with_storage<float>(o.context.a, o.buffers[0], [&](auto* data) {
