@@ -14,7 +14,7 @@ namespace gex::kernels::GEX_VARIANT {
 namespace {
 
 constexpr int kDotTileRows = 6, kDotTileCols = 4;  // of a tile of registers
-// Of a tile for few rows: more products for each element of B, but less register space for them.
+// Of a tile where rows in eights pass over B less often; for more rows, six by four are faster.
 constexpr int kTallTileRows = 8, kTallTileCols = 3;
 constexpr i64 kDotBlockRows = kUnitRows;  // of A, packed at a time
 constexpr i64 kDotBlockCols = 48;         // of B, in the second-level cache
@@ -86,6 +86,7 @@ void dot_tile_of(const DotOperands& o, float* __restrict tile, i64 tile_stride, 
 #pragma GCC unroll 4
     for (int c = 0; c < C; ++c)
       right[c] = reinterpret_cast<__m512bh>(_mm512_loadu_si512(o.b + c * o.b_stride + k));
+// Into the first-level cache: with the second one alone, a product takes 5 to 10 % longer.
 #pragma GCC unroll 4
     for (int c = 0; c < kFetched; ++c) __builtin_prefetch(o.next + c * o.b_stride + k, 0, 3);
 #pragma GCC unroll 8
