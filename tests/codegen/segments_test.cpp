@@ -32,6 +32,15 @@ TEST(Segments, RepeatedAndWrappedAxes) {
   check(random_case(around, {}), 0);
 }
 
+TEST(Segments, OneAxis) {
+  for (int n : {3, 16, 50}) {
+    auto k = loop::parse_kernel(
+        str("kernel k(x: in f32[", n, "], y: out f32[", n + 9, "]) grid(j < ", n + 9,
+            ") { stage { v = load x[min(max(j - 4, 0), ", n - 1, ")]\n store y[j] = v } }"));
+    check(random_case(k, {}), 0);
+  }
+}
+
 TEST(Segments, PartsUnderConditions) {
   auto k = loop::parse_kernel(
       "kernel k(a: in f32[3, 20], b: in f32[3, 1], c: in f32[3, 30], y: out f32[3, 51])"
