@@ -79,6 +79,17 @@ TEST(Segments, ComparedWithTheLargestNumbers) {
   check(random_case(k, {}), 0);
 }
 
+TEST(Repeats, NothingIsReadOfBuffersWithoutElements) {
+  auto k = loop::parse_kernel(
+      "kernel k(x: in f32[n]{0}, y: out f32[n]) { stage domain(i < n) {"
+      "v = load x[i]\n store y[i] = v } }");
+  for (std::int64_t n : {0, 20}) check(random_case(k, {n}), 0);
+  auto none = loop::parse_kernel(
+      "kernel k(x: in f32[0]{0}, y: out f32[0]) { stage domain(i < 0) {"
+      "v = load x[i]\n store y[i] = v } }");
+  check(random_case(none, {}), 0);
+}
+
 TEST(Tiles, TurnedByAQuarter) {
   for (const char* dtype : {"f32", "f64", "bf16", "u8", "bool"}) {
     SCOPED_TRACE(dtype);
