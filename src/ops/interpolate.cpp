@@ -281,6 +281,7 @@ void use_layout_of(const Type& from, Value* value) {
   }
   std::ranges::stable_sort(order, std::ranges::greater(),
                            [&](std::size_t d) { return (*from.strides)[d].constant(); });
+  if (std::ranges::is_sorted(order)) return;
   Type type = value->type();
   type.strides.emplace(order.size());
   Dim step = 1;

@@ -32,6 +32,15 @@ TEST(Segments, RepeatedAndWrappedAxes) {
   check(random_case(around, {}), 0);
 }
 
+TEST(Segments, OneAxis) {
+  for (int n : {3, 16, 50}) {
+    auto k = loop::parse_kernel(
+        str("kernel k(x: in f32[", n, "], y: out f32[", n + 9, "]) grid(j < ", n + 9,
+            ") { stage { v = load x[min(max(j - 4, 0), ", n - 1, ")]\n store y[j] = v } }"));
+    check(random_case(k, {}), 0);
+  }
+}
+
 TEST(Segments, PartsUnderConditions) {
   auto k = loop::parse_kernel(
       "kernel k(a: in f32[3, 20], b: in f32[3, 1], c: in f32[3, 30], y: out f32[3, 51])"
@@ -68,6 +77,17 @@ TEST(Segments, ComparedWithTheLargestNumbers) {
       "z = const 1.0 : f32\n always = gt p, m\n some = lt p, ten\n"
       "both = bit_and always, some\n v = load x[j] if both else z\n store y[i, j] = v } }");
   check(random_case(k, {}), 0);
+}
+
+TEST(Repeats, NothingIsReadOfBuffersWithoutElements) {
+  auto k = loop::parse_kernel(
+      "kernel k(x: in f32[n]{0}, y: out f32[n]) { stage domain(i < n) {"
+      "v = load x[i]\n store y[i] = v } }");
+  for (std::int64_t n : {0, 20}) check(random_case(k, {n}), 0);
+  auto none = loop::parse_kernel(
+      "kernel k(x: in f32[0]{0}, y: out f32[0]) { stage domain(i < 0) {"
+      "v = load x[i]\n store y[i] = v } }");
+  check(random_case(none, {}), 0);
 }
 
 TEST(Tiles, TurnedByAQuarter) {

@@ -130,14 +130,16 @@ Replacements drop_units(std::vector<Range>& loops) {
   return map;
 }
 
-// Along an axis without a stride all elements are one: loads don't depend on its index.
+// Along an axis without a stride all elements are one: loads don't depend on its index, and run
+// outside of its loop. Nothing may be read of a buffer without elements, whose loops are not run.
 void read_repeats_once(Kernel& kernel) {
   for (Stage& stage : kernel.stages)
     for (Expr& e : stage.exprs) {
       if (e.kind != Expr::Kind::load) continue;
-      const auto& strides = kernel.buffers[static_cast<std::size_t>(e.buffer)].strides;
-      for (std::size_t d = 0; d < strides.size(); ++d)
-        if (strides[d] == Dim(0)) e.index[d] = Dim(0);
+      const loop::Buffer& buffer = kernel.buffers[static_cast<std::size_t>(e.buffer)];
+      if (std::ranges::any_of(buffer.shape, [](Dim n) { return n.range().lo < 1; })) continue;
+      for (std::size_t d = 0; d < buffer.strides.size(); ++d)
+        if (buffer.strides[d] == Dim(0)) e.index[d] = Dim(0);
     }
 }
 
