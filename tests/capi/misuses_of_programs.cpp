@@ -95,6 +95,10 @@ std::vector<Misuse> misuses_of_programs() {
          return gex_program_run_with(v.p(), &v.in, 1, &v.out, 1, &options);
        },
        "is a graph, not a cancel handle"},
+      {"gex_program_synchronize", "no program",
+       [](Valid&) { return gex_program_synchronize(nullptr, nullptr); }, "NULL"},
+      {"gex_program_synchronize", "a program for the CPU",
+       [](Valid& v) { return gex_program_synchronize(v.p(), nullptr); }, "runs on no stream"},
       {"gex_program_run_async_with", "no callback",
        [](Valid& v) {
          const gex_run_options options = GEX_RUN_OPTIONS_INIT;

@@ -78,16 +78,10 @@ std::vector<float> expected(const std::vector<float>& x) {
 
 const std::vector<std::int64_t> kRow{1, 4}, kSquare{4, 4}, kFour{4};
 
-class OnStream : public testing::Test {
- protected:
-  void SetUp() override {
-    if (!gpu_is_there()) GTEST_SKIP() << "runs below RunsOnAStream";
-  }
-};
-
 // Inputs that are written on the stream, a second program that reads the results of the first,
 // and results that are copied away on the stream, three times in the same memory.
-TEST_F(OnStream, WorkIsDoneInTheOrderOfTheStream) {
+TEST(CudaStream, WorkIsDoneInTheOrderOfTheStream) {
+  if (!gpu_is_there()) GTEST_SKIP() << "runs below StreamOption.RunsOnAStream";
   const es::Program program = weights_of_four()->Compile(on_gpu());
   const Stream stream;
   const DeviceMemory x({0, 0, 0, 0}), w(kTwice), y({-1, -1, -1, -1}), z({-1, -1, -1, -1});
@@ -108,7 +102,8 @@ TEST_F(OnStream, WorkIsDoneInTheOrderOfTheStream) {
   for (std::size_t k = 0; k < 3; ++k) expect_near(got[k], expected(expected(given[k])));
 }
 
-TEST_F(OnStream, StreamsRunBesideEachOther) {
+TEST(CudaStream, StreamsRunBesideEachOther) {
+  if (!gpu_is_there()) GTEST_SKIP() << "runs below StreamOption.RunsOnAStream";
   const es::Program program = weights_of_four()->Compile(on_gpu());
   const Stream one, other;
   const DeviceMemory w(kTwice), a({1, 2, 3, 4}), b({4, 3, 2, 9}), of_a({-1, -1, -1, -1}),
@@ -125,7 +120,8 @@ TEST_F(OnStream, StreamsRunBesideEachOther) {
 }
 
 // Sizes that were not run before, also with more temporaries than the arena has.
-TEST_F(OnStream, NewSizesDoNotDisturbWorkThatIsNotDone) {
+TEST(CudaStream, NewSizesDoNotDisturbWorkThatIsNotDone) {
+  if (!gpu_is_there()) GTEST_SKIP() << "runs below StreamOption.RunsOnAStream";
   const es::Program program = weights_of_four()->Compile(on_gpu());
   const Stream stream;
   const DeviceMemory w(kTwice);
@@ -147,7 +143,8 @@ TEST_F(OnStream, NewSizesDoNotDisturbWorkThatIsNotDone) {
                 cpu.Run({numbers({rows[k], 4}, 0.1F), square})[0].ToVector<float>());
 }
 
-TEST_F(OnStream, ACaptureOfTheCallerGetsTheRun) {
+TEST(CudaStream, ACaptureOfTheCallerGetsTheRun) {
+  if (!gpu_is_there()) GTEST_SKIP() << "runs below StreamOption.RunsOnAStream";
   const es::Program program = weights_of_four()->Compile(on_gpu());
   const Stream stream;
   const DeviceMemory x({1, 2, 3, 4}), w(kTwice), y({-1, -1, -1, -1});
@@ -177,7 +174,8 @@ gex_status add_one(void*, const gex_tensor* inputs, std::size_t, const gex_tenso
 }
 
 // Its operands were computed on the stream, and its results must outlive the call.
-TEST_F(OnStream, HostFunctionsReadAndWriteInTheOrderOfTheStream) {
+TEST(CudaStream, HostFunctionsReadAndWriteInTheOrderOfTheStream) {
+  if (!gpu_is_there()) GTEST_SKIP() << "runs below StreamOption.RunsOnAStream";
   gex_kernel kernel = GEX_KERNEL_INIT;
   kernel.name = "stream.add_one";
   kernel.run = add_one;
@@ -218,7 +216,8 @@ TEST_F(OnStream, HostFunctionsReadAndWriteInTheOrderOfTheStream) {
   expect_near(of_b.read(), {22, 26, 30, 34});
 }
 
-TEST_F(OnStream, TheThreadKeepsItsContext) {
+TEST(CudaStream, TheThreadKeepsItsContext) {
+  if (!gpu_is_there()) GTEST_SKIP() << "runs below StreamOption.RunsOnAStream";
   if (!is_lazy()) GTEST_SKIP() << "needs a second context";
   const es::Program program = weights_of_four()->Compile(on_gpu());
   const DeviceMemory x({1, 2, 3, 4}), w(kTwice), y({-1, -1, -1, -1});
@@ -235,7 +234,8 @@ TEST_F(OnStream, TheThreadKeepsItsContext) {
   EXPECT_EQ(now, context);
 }
 
-TEST_F(OnStream, IndicesOutOfRangeAreErrors) {
+TEST(CudaStream, IndicesOutOfRangeAreErrors) {
+  if (!gpu_is_there()) GTEST_SKIP() << "runs below StreamOption.RunsOnAStream";
   EsGraphBuilder builder("gather");
   auto x = builder.CreateInput(0, "x", es::DType::f32, {4});
   auto i = builder.CreateInput(1, "i", es::DType::f32, {"n"});
@@ -261,10 +261,9 @@ TEST_F(OnStream, IndicesOutOfRangeAreErrors) {
 }
 
 // With GEX_FAKE_FAULT a launch reads an illegal address.
-class FaultOnStream : public testing::Test {};
-
-TEST_F(FaultOnStream, IsReportedByTheNextWait) {
-  if (std::getenv("GEX_FAKE_FAULT") == nullptr) GTEST_SKIP() << "runs below RunsOnAStream";
+TEST(FaultOnStream, IsReportedByTheNextWait) {
+  if (std::getenv("GEX_FAKE_FAULT") == nullptr)
+    GTEST_SKIP() << "runs below StreamOption.RunsOnAStream";
   const es::Program program = weights_of_four()->Compile(on_gpu());
   const Stream stream;
   const DeviceMemory x({1, 2, 3, 4}), w(kTwice), y({-1, -1, -1, -1});
@@ -326,8 +325,8 @@ TEST(StreamOption, IsAbsentInTheOlderStruct) {
 }
 
 TEST(StreamOption, RunsOnAStream) {
-  if (gpu_is_there()) GTEST_SKIP() << "a CUDA driver is there: OnStream runs over it directly";
-  const InnerRun run = run_over_fake_cuda("GEX_FAKE_CUDA_LAZY=1", "OnStream.*");
+  if (gpu_is_there()) GTEST_SKIP() << "a CUDA driver is there: CudaStream runs over it directly";
+  const InnerRun run = run_over_fake_cuda("GEX_FAKE_CUDA_LAZY=1", "CudaStream.*");
   EXPECT_EQ(run.status, 0) << run.output;
   EXPECT_NE(run.output.find("[  PASSED  ] 7 tests"), std::string::npos) << run.output;
   EXPECT_EQ(run.output.find("SKIPPED"), std::string::npos) << run.output;

@@ -231,10 +231,10 @@ torch.testing.assert_close(fn(x), model(x), rtol=1e-4, atol=1e-4)
     )
 
 
-@without_gpu
 def test_autotune_uses_the_fastest_form_and_explains_it(run: Callable[..., None]) -> None:
     """The simulated device takes 30 us for a product of the library, 9 for our own kernel."""
     code = """
+import re
 from gex._gex import wait_for_background
 linear = torch.nn.Linear(64, 96, bias=False).requires_grad_(False)
 fn = torch.compile(linear, backend="gex", options={"autotune": True})
@@ -243,10 +243,13 @@ for _ in range(4):
     torch.testing.assert_close(fn(x), linear(x), rtol=1e-4, atol=1e-4)
 wait_for_background()
 torch.testing.assert_close(fn(x), linear(x), rtol=1e-4, atol=1e-4)
-runner = report.reports()[-1].runner
-assert runner.counters["specialised"] == 1, runner.counters
 (line,) = [line for line in report.reports()[-1].text().splitlines() if "tuned:" in line]
 assert "1x1x40x96x64 matmul f32 f32 f32" in line, line
-assert ": 64x64 of cuBLAS 30 us, 64x64 9 us (predicted " in line, line
+times = re.search(r": ([^:]+) of cuBLAS ([0-9.]+) us, 64x64 ([0-9.]+) us \\(predicted ", line)
+assert times, line
+if not torch.cuda.is_available():
+    assert times.groups() == ("64x64", "30", "9"), line
+    counters = report.reports()[-1].runner.counters
+    assert counters["specialised"] == 1, counters
 """
     run(code, GEX_FAKE_KERNEL_TIMES="cublas=30;tiled_product=9")

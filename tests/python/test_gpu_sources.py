@@ -4,6 +4,7 @@ sources must all be listed, and compile with the replacement of GoogleTest in te
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
+BUILD = Path(os.environ.get("GEX_BUILD_DIR", ROOT / "build"))  # has the headers of the ops
 
 
 def sources() -> list[str]:
@@ -30,10 +32,10 @@ def sources() -> list[str]:
 @pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++")
 @pytest.mark.parametrize("source", sources())
 def test_gpu_test_sources_compile_without_googletest(source: str) -> None:
-    command = ["g++", "-std=c++20", "-fsyntax-only", "-w", "-Isrc", "-Iinclude", "-Itests/gpu/shim"]
-    result = subprocess.run(
-        [*command, '-DGEX_TEST_DATA=""', source], cwd=ROOT, capture_output=True, text=True
-    )
+    folders = [f"-I{folder}" for folder in ("src", "include", BUILD / "include", "tests/gpu/shim")]
+    names = ['-DGEX_TEST_DATA=""', '-DGEX_BUILD_DIR=""']
+    command = ["g++", "-std=c++20", "-fsyntax-only", "-w", *folders, *names, source]
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert result.returncode == 0, result.stderr[-3000:]
 
 
