@@ -173,6 +173,224 @@ torch.complex({f}, {f1})
 {f} * 1j
 """
 
+PROMOTION = """
+{x} + {x1}
+{x} - {f}
+{i} + {f}
+{i} * 1.5
+{b} * 2.5
+{b} + {k}
+{b} + {b1}
+{x} * True
+{i} / {i1}
+{i} / {k}
+{x} / {f}
+{i} ** 2
+{i}.pow({i1}.abs() % 4)
+2 ** {i}
+{i}.float() ** {k}
+{x}.flatten()[0] * {n}
+{x}.sum() + {n}
+{f}.sum() * {i}
+{i}.sum() + {f}
+{b}.sum() * {f}
+{f}.mean() - {x}
+torch.tensor(1.5) * {i}
+torch.tensor(1.5, dtype=torch.float64) * {f}
+torch.tensor([1.5], dtype=torch.float64) * {f}
+torch.tensor(3) + {i}
+torch.tensor(200) + {x}
+torch.where({b}, {x}, {x1})
+torch.where({b}, {i}, 1.5)
+torch.where({b}, 1.5, {x})
+torch.where({b}, {k}, 2)
+torch.where({x}.bool(), 1.0, {k})
+torch.maximum({x}, {x1})
+torch.minimum({i}, {f})
+{i}.clamp(min=-0.5)
+{i}.clamp({i1}, {i2})
+{i}.clamp(max={f})
+torch.add({i}, {f}, alpha=2)
+torch.add({b}, {i}, alpha=3)
+torch.addcmul({i}, {i1}, {i2}, value=2)
+torch.lerp({f}, {f1}, {f2}.mean())
+torch.hypot({f}, {f1}.to(torch.float64))
+torch.true_divide({x}, {x1})
+torch.floor_divide({x}, 2.5)
+torch.remainder({i}, 2.5)
+torch.fmod({i}, {f}.abs() + 1)
+torch.stack([{x}, {x1}, {x}])
+torch.cat([{x}, {x1}, {x2}])
+{i}.exp()
+{b}.sin()
+{i}.sqrt()
+{i}.sigmoid()
+{b}.float().mean()
+{i}.softmax({d}, dtype=torch.float32)
+{x}.mean({d}, dtype=torch.float32)
+{x}.cumsum({d}, dtype=torch.float64)
+{x}.prod({d}, dtype=torch.int64)
+{b}.cumsum({d})
+{b}.prod()
+{b}.amax({d})
+{b}.argmax({d})
+{b}.sort({d}, stable=True) -> 2
+{x} == {x1}
+{x} < {x1}
+{x} >= {k}
+{x} != 0.5
+{i} > 2.5
+{x} & True
+{x}.to({x1}.dtype)
+{x}.type_as({x1})
+{x}.char()
+{x}.short()
+{x}.byte() + {x1}.byte()
+{x}.half().double()
+{x}.bfloat16() * 3
+{i}.neg()
+{i} << {i1}.abs()
+{i} >> {i1}.abs()
+{i}.bitwise_not() & 255
+{i}.abs().clamp(max=20).to(torch.int32).float()
+{x}.abs().to(torch.uint8).sum({d})
+({x} > 0) + ({x1} > 0)
+({x} > 0).sum({d}) / {x}.shape[-1]
+({x} > {x1}).float() - 0.5
+({x} > {x1}).long().argmax({d})
+{x}.sum({d}, dtype=torch.uint8)
+{x}.double().to(torch.float16)
+torch.copysign({i}, {f})
+torch.dot({i}.flatten(), {i1}.flatten())
+torch.outer({i}.flatten(), {i1}.flatten())
+torch.einsum("...i,...i->...", {i}, {i1})
+torch.linspace(0, {x}.shape[0], 4)
+torch.arange({x}.shape[0]) / {x}.shape[0]
+torch.arange(0, 1, 0.25) * {x}
+torch.arange({x}.shape[-1] - 1, -1, -1)
+"""
+
+EMPTY = """
+{x}[:0]
+{x}[..., :0]
+{x}[:0].sum({d})
+{f}[:0].sum()
+{x}[:0].prod({d})
+{x}[:0].any()
+{x}[:0].all({d})
+{f}[:0].softmax({d})
+{f}[:0].cumsum({d})
+{n}[:0].sort({d}) -> 2
+{f}[:0] @ {f1}
+{f}.mT[..., :0] @ {f1}[..., :0, :]
+{f}[..., :0].norm(dim=-1)
+{f}[..., :0].logsumexp(-1)
+torch.cat([{x}[:0], {x}])
+torch.cat([{x}.new_empty(0), {x}], {d})
+torch.stack([{x}[:0], {x}[:0]], {d})
+{x}.new_zeros(0, 3).expand(2, 0, 3)
+{x}.new_ones(()) * {x1}
+{x}.sum().reshape(1, 1)
+{x}.sum().unsqueeze(0).expand(3)
+{x}.sum().cumsum(0)
+{x}.sum().sort()[0]
+{f}.sum().softmax(0)
+{f}.sum().var(correction=0)
+{x}.max().argmax()
+{n}.sum().topk(1) -> 2
+{x}.sum()[None, None].repeat(2, 2)
+{x}.sum().gather(0, torch.tensor(0))
+{x}.sum().index_select(0, torch.tensor([0, 0]))
+torch.index_select({x}, 0, torch.tensor([], dtype=torch.int64))
+{x}[torch.tensor([], dtype=torch.int64)]
+{x}[{x}.new_zeros({x}.shape[0], dtype=torch.bool)]
+{f}.scatter_add(-1, torch.zeros_like({f}, dtype=torch.int64)[..., :0], {f1}[..., :0])
+{f}.index_add(0, torch.tensor([], dtype=torch.int64), {f}[:0])
+F.pad({n}[:0], (1, 1, 1, 1))
+F.linear({f}[:0], {f1})
+F.layer_norm({f}[:0], {f}.shape[-1:])
+F.embedding(torch.zeros(0, dtype=torch.int64), {f})
+{x}.diagonal(7)
+{x}.narrow(0, 1, 0)
+{x}.split([0, {x}.shape[0]], 0) -> 2
+torch.arange(0, 0) * {x}.sum()
+"""
+
+LAYOUTS = """
+{f}.contiguous(memory_format=torch.channels_last)
+{f}.to(memory_format=torch.channels_last) * 2
+{f}.to(memory_format=torch.channels_last) + {f1}
+{f}.to(memory_format=torch.channels_last).sum(1)
+{f}.to(memory_format=torch.channels_last).flatten(1)
+{f}.to(memory_format=torch.channels_last).clone()
+torch.empty_like({f}.to(memory_format=torch.channels_last)).fill_(2)
+F.conv2d({f}.to(memory_format=torch.channels_last), torch.ones(4, {f}.shape[1], 3, 3, dtype={f}.dtype).cumsum(-1) * 0.1, padding=1)
+F.conv2d({f}, (torch.ones(4, {f}.shape[1], 2, 2, dtype={f}.dtype).cumsum(0) * 0.1).to(memory_format=torch.channels_last), stride=2)
+F.max_pool2d({f}.to(memory_format=torch.channels_last), 2, return_indices=True) -> 2
+F.avg_pool2d({f}.to(memory_format=torch.channels_last), 3, 1, 1)
+F.adaptive_avg_pool2d({f}.to(memory_format=torch.channels_last), (2, 2))
+F.interpolate({f}.to(memory_format=torch.channels_last), scale_factor=2, mode="bilinear")
+F.batch_norm({f}.to(memory_format=torch.channels_last), None, None, training=True)
+F.group_norm({f}.to(memory_format=torch.channels_last), 2)
+F.pixel_shuffle({f}.to(memory_format=torch.channels_last), 2)
+F.grid_sample({f}.to(memory_format=torch.channels_last), torch.linspace(-1, 1, 8, dtype={f}.dtype).reshape(1, 2, 2, 2).expand({f}.shape[0], 2, 2, 2), align_corners=True, padding_mode="reflection")
+torch.cat([{f}.to(memory_format=torch.channels_last), {f}], 1)
+{x}.permute(*range({x}.dim() - 1, -1, -1)).contiguous()
+{x}.mT.contiguous().mT
+{x}.mT.reshape(-1)
+{x}.transpose(0, -1).flatten()
+{x}.transpose(0, -1).reshape({x}.shape)
+{x}.expand(2, *{x}.shape).reshape(-1)
+{x}.expand(2, *{x}.shape).contiguous().sum(0)
+{x}.as_strided(({x}.shape[0],), (2,))
+{x}.as_strided(({x}.shape[0], 2, 2), (1, 2, 1), 1)
+{x}.flip(-1)[..., ::2]
+{x}[..., 1::2].mT
+{x}[1::2].contiguous()
+{x}.unfold(0, 2, 2).mT.flatten(1)
+torch.empty_permuted((2, 3, 4), (2, 0, 1)).fill_(1.5)
+{f}.view(torch.int16)
+{f}.view(torch.uint8)
+{i}.view(torch.uint8)
+"""
+
+DATA_SIZES = """
+{x}[{b}]
+{x}[{x} > 0]
+{f}[{f} > 0].sum()
+{x}.nonzero()
+torch.nonzero({b}, as_tuple=True)[0]
+torch.argwhere({x} > 0).sum(0)
+torch.masked_select({x}, {b})
+torch.masked_select({f}, {f} > 0) * 2
+{f}[{f} > 100].mean()
+torch.unique({i})
+torch.unique({i}, return_inverse=True, return_counts=True) -> 3
+torch.unique_consecutive({i}.flatten())
+torch.unique({i}, dim=0)
+{x}[: int({b}.sum())]
+{x}[int({i}.abs().max()) % {x}.shape[0] :]
+{f} * {f1}.sum().item()
+{n} + int({i}.sum())
+torch.arange(int({i}.abs().max()) + 1)
+torch.zeros(int({b}.sum()) + 1, 2)
+torch.repeat_interleave({x}, {i}.abs().flatten()[: {x}.shape[0]], 0)
+torch.repeat_interleave(torch.arange({i}.shape[0]), {i}.abs().flatten()[: {i}.shape[0]])
+{x}.flatten()[{x}.flatten().nonzero()[:, 0]]
+torch.cat([{x}[{x} > 0], {x}[{x} <= 0]])
+{f}[{f} > 0].softmax(0)
+{f}[{f} > 0].sort()[0]
+{f}[{f} > 0].cumsum(0)
+F.pad({f}[{f} > 0], (1, int({b}.sum())))
+torch.where({x} > 0)[0].bincount(minlength=3)
+{f}.index_add(0, torch.where({f}.flatten() > 0)[0] % {f}.shape[0], {f}[:1].expand(int(({f} > 0).sum()), *{f}.shape[1:]))
+({f} + 1) if {f1}.sum() > 0 else ({f} - 1)
+{f}.sin() if {b}.any() else {f}.cos()
+{x} * {x}.max().item() if {x}.dtype == torch.int64 else {x}
+torch.tensor({x}.shape) * 2
+torch.tensor([float(v) for v in {x}.shape])
+"""
+
 FOLDS = """
 {x}.sum()
 {x}.sum({d})
@@ -451,6 +669,39 @@ torch.einsum("ij,ij->j", {f}, {f1})
 torch.einsum("...i,...i->...", {f}, {f1})
 torch.einsum("i,j->ij", {f}.flatten()[:4], {f1}.flatten()[:3])
 torch.einsum("bi,oi->bo", {f}, {f1})
+torch.einsum("ij,jk,kl->il", {f}, {f1}, {f2})
+torch.einsum("bij,bjk->ik", {f}, {f1})
+torch.einsum("bij,bij->bi", {f}, {f1})
+torch.einsum("bij,kj->bki", {f}, {f1})
+torch.einsum("bij,bik->bjk", {f}, {f1})
+torch.einsum("ijk->kij", {f})
+torch.einsum("ijk->j", {f})
+torch.einsum("bii->b", {f} @ {f}.mT)
+torch.einsum("ij,ij->", {f}, {f1})
+torch.einsum("i,i->", {f}.flatten(), {f1}.flatten()[: {f}.numel()])
+torch.einsum("...ij,...jk->...ik", {f}, {f1})
+torch.einsum("a...,...->a", {f}, {f1}[0])
+torch.einsum("ij,k->ijk", {f}, {f1}.flatten()[:3])
+torch.einsum("bhij,bhjd->bihd", {f}, {f1})
+torch.einsum("bhid,bhjd->bhij", {f}, {f1})
+torch.einsum("ij,jk->ki", {z}, {z1})
+torch.einsum("ij,ij->i", {z}, {z1}.conj())
+{z} @ {z1}.mT
+{z} @ {z1}.mH
+{f}.mT @ {f1}
+({f} @ {f1}).relu() + {s}
+({f} @ {f1}.mT).softmax(-1)
+({f} @ {f1}) * {f2} + {f2}.sum(0)
+{f} @ {f1}.T @ {f2}
+{f} @ {f}.mT
+{f}.reshape(-1, {f}.shape[-1]) @ {f1}
+torch.addmv({f}, {f1}, {f2})
+torch.addbmm({f}, {f1}, {f2})
+torch.addr({f}, {f1}, {f2})
+torch.matmul({i}.float(), {f})
+F.linear({f}.mT, {f1})
+F.linear({f}[..., 1:], {f1}[..., 1:])
+F.linear({f}, {f1}[:1], {f2}.flatten()[:1])
 torch.cross({f}[..., :3], {f1}[..., :3], dim=-1)
 torch.chain_matmul({f}, {f1}, {f2})
 torch.trace({f})
@@ -506,6 +757,9 @@ torch.linalg.det({f} @ {f}.mT + torch.eye({f}.shape[-2], dtype={f}.dtype))
 torch.linalg.cholesky({f} @ {f}.mT + 2 * torch.eye({f}.shape[-2], dtype={f}.dtype))
 torch.linalg.solve({f} @ {f}.mT + 3 * torch.eye({f}.shape[-2], dtype={f}.dtype), {f})
 torch.linalg.matrix_power({f}, 2)
+torch.linalg.det(({f} + 3 * torch.eye({f}.shape[-2], dtype={f}.dtype)).mT)
+torch.linalg.slogdet({f}.mT + 3 * torch.eye({f}.shape[-1], dtype={f}.dtype))[1]
+torch.linalg.solve(({f} + 3 * torch.eye({f}.shape[-2], dtype={f}.dtype)).mT, {f1})
 """
 
 WRITES = """
@@ -543,6 +797,87 @@ WRITES = """
 {n} *= {k}
 {i} |= {i1}
 {b} &= {b1}
+{b} ^= {b1}
+{b}.logical_not_()
+{b}[..., 0] = True
+{b}[1:] = {b1}[:-1]
+{b}.copy_({x})
+{i}.copy_({f})
+{i} <<= 1
+{i} //= 2
+{i} %= 3
+{i}[..., ::2] -= {k}
+{i}.flatten(0)[::2].add_(1)
+{i}.scatter_(-1, torch.zeros_like({i}, dtype=torch.int64), {k})
+{i}.index_add_(0, torch.tensor([0, 0]), {i1}[:2])
+{i}.clamp_(-2, 3)
+{n} += {b}
+{n} += {n1}
+{f} /= {f1}.abs() + 1
+{f}.div_({f1}.abs() + 0.5)
+{f}.mul_({i})
+{f}.t()[0].mul_(2)
+{f}.t().copy_({f1})
+{f}[0].copy_({i})
+{f}[:, 1:].sub_({f1}[:, :-1])
+{f}[:, 0] += {f1}[:, -1]
+{f}[0, ...].exp_().neg_()
+{f}[..., None][..., 0].add_({f1})
+{f}.narrow(-1, 0, 2).fill_({s})
+{f}.chunk(2, {d})[0].add_(1)
+{f}.unbind(0)[-1].mul_({s})
+{f}.split(2, -1)[0].copy_({f1}.split(2, -1)[0])
+{f}.unfold(0, 2, 2).add_(1)
+{f}.detach().mul_(2)
+{f}.data.add_(1)
+{f}.view(-1)[1:].copy_({f1}.reshape(-1)[:-1])
+{f}.view(2, -1)[1].zero_()
+{f}.movedim(0, -1)[..., 0].sigmoid_()
+{f}.expand_as({f}).sub_(1)
+{f}.squeeze().unsqueeze(0).add_({s})
+{f}.diagonal(0, 0, -1).copy_({f1}.diagonal(0, 0, -1))
+{f}.diagonal().fill_({s})
+{f}.as_strided(({f}.shape[0],), (1,), 1).mul_(-1)
+{f}.index_put_((torch.tensor([0, -1]),), {f1}[:2], accumulate=True)
+{f}.index_put_(({b},), torch.tensor(0.5, dtype={f}.dtype))
+{f}.index_fill_({d}, torch.tensor([0]), {s})
+{f}.index_copy_(0, torch.tensor([1, 0]), {f1}[:2])
+{f}.masked_scatter_({b}, {f1})
+{f}.scatter_add_(-1, torch.zeros_like({f}, dtype=torch.int64), {f1})
+{f}.scatter_reduce_(0, torch.zeros_like({f}, dtype=torch.int64), {f1}, "amax")
+{f}[{f} > 0] = {s}
+{f}[{f} > 0] *= 2
+{f}[{b}] = {f1}[{b}]
+{f}[torch.arange(2), 0] += 1
+{f}[..., torch.tensor([1, 0])] = {f1}[..., :2]
+{f}.triu_()
+{f}.pow_(2)
+{f}.relu_()
+F.relu({f}, inplace=True)
+F.leaky_relu_({f}, 0.1)
+F.elu({f}, inplace=True)
+F.hardtanh_({f}, -0.5, 0.5)
+{f}.where({b}, {f1}).add_(1)
+torch.add({f}, {f1}, out={f2})
+torch.mul({f}, 2, out={f1})
+torch.where({b}, {f}, {f1}, out={f2})
+torch.cumsum({f}, 0, out={f1})
+{z}.mul_(1j)
+{z} += {f}
+{z}[0] = 1 + 2j
+{z}.real.add_(1)
+{z}.imag.mul_({s})
+torch.view_as_real({z})[..., 0].mul_(2)
+torch.view_as_real({z}).neg_()
+{z}.conj().copy_({z1})
+{f}.swapaxes_(0, -1)
+{f}.addmm_({f1}, {f2})
+{f}.addcdiv_({f1}, {f2}.abs() + 1)
+{f}.copy_({f}.flip(0))
+{f}[1:] += {f}[:-1]
+{f}[:-1].copy_({f}[1:].clone())
+{f}.sub_({f}.mean())
+{f}.div_({f}.abs().max() + 1)
 """
 
 RANDOM = """
@@ -559,6 +894,27 @@ torch.multinomial({f}.softmax(-1), 2)
 F.alpha_dropout({f}, 0.3, training=True)
 torch.normal({f}, {f1}.abs())
 torch.empty_like({f}).exponential_()
+F.dropout({f}, 0.3).relu() * 2
+F.dropout({f}.softmax(-1), 0.1) @ {f1}
+F.dropout2d({f}, 0.4)
+F.feature_alpha_dropout({f}, 0.4, training=True)
+F.rrelu({f}, training=True)
+F.gumbel_softmax({f}, dim={d})
+F.gumbel_softmax({f}, hard=True)
+F.scaled_dot_product_attention({f}, {f1}, {f1}, dropout_p=0.3)
+torch.rand(3, 4) + {x}
+torch.randn_like({f}) * {f1}
+torch.randint_like({f}, 0, 9)
+torch.rand({x}.shape[0]) < 0.5
+torch.bernoulli({f}, 0.3)
+torch.poisson({f}.abs())
+torch.empty_like({x}).random_(0, 7)
+torch.empty_like({f}).bernoulli_(0.6)
+torch.empty_like({f}).log_normal_()
+torch.rand(()) * {f}
+{x}[torch.randperm({x}.shape[0])]
+torch.where(torch.rand_like({f}) < 0.5, {f}, 0)
+torch.nn.init.xavier_uniform_(torch.empty(3, 4)) * {s}
 """
 
 # "EXPRESSION in CONTEXT" is evaluated in a with statement.
@@ -609,4 +965,44 @@ torch.fake_quantize_per_tensor_affine({f}, 0.1, 3, 0, 255)
 torch.fake_quantize_per_channel_affine({f}, torch.full(({f}.shape[0],), 0.2), torch.zeros({f}.shape[0], dtype=torch.int32), 0, -8, 7)
 {f}.mul(16).round().clamp(-128, 127).to(torch.int8).to(torch.float32) / 16
 torch.nn.utils.rnn.pad_sequence([{f}, {f1}], batch_first=True)
+torch.cond({f}.sum() > 0, lambda a: torch.cond(a.mean() > 1, lambda b: b + 1, lambda b: b * 2, (a,)), lambda a: a.cos(), ({f1},))
+torch.while_loop(lambda i, a: i < 2, lambda i, a: (i + 1, torch.cond(a.sum() > 0, lambda b: b - 1, lambda b: b + 1, (a,))), (torch.tensor(0), {f})) -> 2
+torch.cond({b}.all(), lambda a, b: (a @ b).sum(-1), lambda a, b: (a @ b).amax(-1), ({f}, {f1}))
+torch.vmap(torch.vmap(lambda a: a.cumsum(0)))({f})
+torch.vmap(lambda a, b: a @ b, in_dims=(0, None))({f}, {f1})
+torch.vmap(lambda a, i: a[i % a.shape[0]], in_dims=(0, None))({f}, {i}.abs().flatten()[:2])
+torch.vmap(lambda a: F.layer_norm(a, a.shape[-1:]))({f})
+torch.vmap(lambda a: torch.where(a > 0, a, 0).sum(-1))({n})
+torch.func.vjp(lambda a: a.sin() * a, {f})[1]({f})[0]
+torch.func.jacfwd(lambda a: a.cumsum(0))({f}.flatten()[:3])
+torch.func.linearize(lambda a: a.exp(), {f})[1]({f})
+torch.utils.checkpoint.checkpoint(lambda a: a.sin().tanh(), {f}, use_reentrant=False)
+F.linear(F.layer_norm({f}, {f}.shape[-1:]), {f1}) in torch.autocast("cpu", torch.bfloat16)
+({f} @ {f1}).sum(-1) + {f2} in torch.autocast("cpu", torch.bfloat16)
+torch.cat([{f} @ {f1}, {f2}]) in torch.autocast("cpu", torch.bfloat16)
+F.mse_loss({f} @ {f1}, {f2}) in torch.autocast("cpu", torch.bfloat16)
+F.scaled_dot_product_attention({f}, {f1}, {f1}) in torch.autocast("cpu", torch.bfloat16)
+F.conv2d({f}, torch.ones(2, {f}.shape[1], 3, 3), padding=1) in torch.autocast("cpu", torch.bfloat16)
+{f} @ {f1} in torch.autocast("cpu", enabled=False)
+torch.addmm({f}, {f1}, {f2}) in torch.autocast("cpu", torch.float16)
+{f} @ {f1} in torch.no_grad()
+{f}.detach().sin() * {f}
+{f} + {f}.data
+sum([{n}, {n1}, {n}])
+[{f} * k for k in range(3)][{f}.dim() % 3]
+dict(a={f} * 2, b={f1})["a"]
+{f}.max(-1).values + {f}.argmax(-1)
+(lambda a, b=2: a * b)({n})
+torch.stack([{f}.select(0, k) * k for k in range({f}.shape[0])])
+{x}.unflatten(0, (-1, 1)).flatten(0, 1)
+torch.broadcast_to({x}, (2, *{x}.shape)).sum(0)
+torch.max({n}, {n1}) - torch.min({n}, {n1})
+{x}.shape[0] * {x}
+{f} * math.sqrt({f}.shape[-1])
+{x}.view(-1, *{x}.shape[1:])[{x}.shape[0] // 2]
+{x}.narrow(0, {x}.shape[0] - 1, 1)
+{x}.reshape(-1)[: {x}.numel() // 2 * 2].view(-1, 2)
+{x}.reshape(-1)[: {x}.shape[0] * 2].view({x}.shape[0], 2)
+{f}.view({f}.shape[0], -1).mean(1)
+torch.cat([{x}, {x}.new_zeros({x}.shape[0], *{x}.shape[1:])]).roll({x}.shape[0], 0)
 """

@@ -7,6 +7,7 @@ runs again with rounding errors added to each of its operations.
 
 from __future__ import annotations
 
+import math
 import random
 import re
 import warnings
@@ -26,7 +27,7 @@ Fn = Callable[..., Any]
 
 SIZES = (5, 3)
 MAX_ELEMENTS = 2000
-SCOPE = {"torch": torch, "F": F, "__name__": "random_programs"}
+SCOPE = {"torch": torch, "F": F, "math": math, "__name__": "random_programs"}
 
 _FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 _INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
@@ -105,11 +106,15 @@ class Program:
     arguments: list[Argument]
     special: bool = False  # some numbers are NaN, infinite or zero
     trains: bool = False  # gradients of the sum of the results are compared as well
+    retains: bool = False  # the backward runs twice
+    draws: tuple[str, ...] = ()  # random numbers, always returned: PyTorch removes unused draws
 
     @property
     def source(self) -> str:
         names = ", ".join(f"x{k}" for k in range(len(self.arguments)))
-        results = ", ".join(self.results)
+        kept = {line.split(" = ")[0] for line in self.lines}
+        draws = [name for name in self.draws if name in kept and name not in self.results]
+        results = ", ".join([*self.results, *draws])
         body = "".join(f"    {line}\n" for line in [*self.lines, f"return ({results},)"])
         return f"def program({names}):\n{body}"
 
@@ -138,8 +143,12 @@ class Program:
                 if isinstance(x, torch.Tensor) and x.requires_grad
             ]
             if terms:
-                torch.stack(terms).sum().backward()
-        return out + [x.detach() for x in inputs] + [x.grad for x in inputs if x.requires_grad]
+                loss = torch.stack(terms).sum()
+                loss.backward(retain_graph=self.retains)
+                if self.retains:
+                    loss.backward()
+        state = [x.detach() for x in inputs] + [x.grad for x in inputs if x.requires_grad]
+        return out + state
 
 
 def _with_gradient(tensor: torch.Tensor, trains: bool) -> torch.Tensor:
@@ -278,6 +287,7 @@ class Writer:
         main = self.random.choice((torch.float32,) * 5 + _FLOATS)
         self.arguments = [self._argument(main) for _ in range(self.random.randint(2, 4))]
         self.lines: list[str] = []
+        self.draws: list[str] = []
         self.count = 0
         program = self.program([])
         self.scopes = [
@@ -294,7 +304,16 @@ class Writer:
         )
 
     def program(self, results: list[str]) -> Program:
-        return Program(list(self.lines), results, self.arguments, self.special, self.trains)
+        retains = self.trains and len(self.lines) % 3 == 0
+        return Program(
+            list(self.lines),
+            results,
+            self.arguments,
+            self.special,
+            self.trains,
+            retains,
+            tuple(self.draws),
+        )
 
     def _operand(self, kind: str) -> str | None:
         found = [name for name in self.names if _is(self.scopes[0][name], kind)]
@@ -315,12 +334,12 @@ class Writer:
             return None
         return _OPERAND.sub(lambda match: str(chosen[match[0]]), template)
 
-    def try_statement(self, template: str, is_write: bool) -> bool:
+    def try_statement(self, template: str, kind: str) -> bool:
         text, _, count = template.partition(" -> ")
         filled = self._fill(text)
         if filled is None:
             return False
-        if is_write:
+        if kind == "writes":
             if any(_repeats_memory(self.scopes[0][name]) for name in self.names if name in filled):
                 return False  # eager mode leaves undefined what such a write does
             names, line = [], filled
@@ -342,6 +361,8 @@ class Writer:
         self.scopes = trial
         self.lines.append(line)
         self.names += names
+        if kind == "random":
+            self.draws += names
         self.count += len(names)
         return True
 
@@ -384,6 +405,10 @@ GROUPS = {
     "writes": (templates(random_ops.WRITES), 2),
     "control": (templates(random_ops.CONTROL), 1.5),
     "random": (templates(random_ops.RANDOM), 0.3),
+    "promotion": (templates(random_ops.PROMOTION), 2),
+    "empty": (templates(random_ops.EMPTY), 0.5),
+    "layouts": (templates(random_ops.LAYOUTS), 1),
+    "data sizes": (templates(random_ops.DATA_SIZES), 0.5),
 }
 
 
@@ -401,9 +426,10 @@ def random_program(
         for _ in range(wanted * 40):
             (kind,) = draw.choices(kinds, weights)
             template = draw.choice(groups[kind][0])
-            # Eager mode's attention gives 0 for a row of NaN.
-            if not (special and "attention" in template):
-                writer.try_statement(template, kind == "writes")
+            # Eager mode's attention gives 0 for a row of NaN, its var_mean NaN for the mean of an
+            # infinity and finite numbers.
+            if not (special and ("attention" in template or "_mean(" in template)):
+                writer.try_statement(template, kind)
             if len(writer.lines) == wanted:
                 break
     made = writer.names[len(writer.arguments) :] or writer.names

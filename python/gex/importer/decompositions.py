@@ -22,7 +22,18 @@ from gex.op_facts import facts_of
 _aten = torch.ops.aten
 
 
+def _smooth_l1_loss_backward(
+    grad: torch.Tensor, x: torch.Tensor, target: torch.Tensor, reduction: int, beta: float
+) -> torch.Tensor:
+    """NaN where x is, as in eager mode; PyTorch's rule gives 0 there, the sign of NaN."""
+    rule = operators.decomposition_of(_aten.smooth_l1_loss_backward.default)
+    result = rule(grad, x, target, reduction, beta)
+    difference = x - target
+    return result if beta == 0 else torch.where(difference.isnan(), difference, result)
+
+
 _OWN_RULES: dict[Any, Callable[..., Any]] = {
+    _aten.smooth_l1_loss_backward.default: _smooth_l1_loss_backward,
     _aten.grid_sampler_2d.default: grid_sampler_2d,
     _aten._transformer_encoder_layer_fwd.default: transformer_encoder_layer,
 }
