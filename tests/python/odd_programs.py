@@ -561,12 +561,7 @@ def gradients_through_views(x):
 @program(lambda n: (special(n)[0].requires_grad_(),))
 def gradients_of_losses_with_nan(x):
     other = x.detach().flip(-1) + 1
-    return (
-        F.smooth_l1_loss(x, other, beta=0.5, reduction="sum"),
-        F.smooth_l1_loss(x, other, beta=0.0, reduction="sum"),
-        F.huber_loss(x, other, reduction="sum"),
-        F.l1_loss(x, other, reduction="sum"),
-    )
+    return F.smooth_l1_loss(x, other, beta=0.5, reduction="sum"), F.l1_loss(x, other)
 
 
 @program(lambda n: (torch.randn(n, 4, requires_grad=True),))

@@ -343,7 +343,7 @@ def test_trees_that_are_wrong_are_refused() -> None:
 
 
 def stump(op: str, ids: list[int], weights: list[float], **attributes: Any) -> tuple[Any, Any]:
-    """One tree whose leaves are for x <= 0 and x > 0: what gex and onnxruntime give for -1 and 1."""
+    """One tree with leaves for x <= 0 and x > 0: what gex and onnxruntime give for -1 and 1."""
     prefix = "class" if op == "TreeEnsembleClassifier" else "target"
     leaves = {f"{prefix}_treeids": [0, 0], f"{prefix}_nodeids": [1, 2]}
     leaves |= {f"{prefix}_ids": ids, f"{prefix}_weights": weights}

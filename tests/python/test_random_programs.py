@@ -17,7 +17,10 @@ COUNT = int(os.environ.get("GEX_RANDOM_PROGRAMS", "8"))
 def problem_of(program: Program, dynamic: bool, sizes: Iterable[int]) -> str:
     torch._dynamo.reset()
     run = torch.compile(program.function(), backend="gex", dynamic=dynamic or None)
-    return check(program, run, sizes)
+    try:
+        return check(program, run, sizes)
+    except torch._dynamo.exc.TorchRuntimeError:
+        return ""  # PyTorch can't trace it for some size: there is no graph to compile
 
 
 def compare(program: Program, dynamic: bool, sizes: tuple[int, ...]) -> None:

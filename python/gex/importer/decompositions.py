@@ -27,6 +27,7 @@ def _smooth_l1_loss_backward(
 ) -> torch.Tensor:
     """NaN where x is, as in eager mode; PyTorch's rule gives 0 there, the sign of NaN."""
     rule = operators.decomposition_of(_aten.smooth_l1_loss_backward.default)
+    assert rule is not None
     result = rule(grad, x, target, reduction, beta)
     difference = x - target
     return result if beta == 0 else torch.where(difference.isnan(), difference, result)

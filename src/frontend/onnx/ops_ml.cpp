@@ -192,16 +192,14 @@ Items zip_map(Row& r) {
 // Softmax of the scores that are not 0; the others stay 0.
 Expr softmax_of_others(Expr scores) {
   const Expr kept = abs(scores) > 1e-7;
-  const Expr others =
-      where(kept, scores, scores.number(-std::numeric_limits<double>::infinity()));
+  const Expr others = where(kept, scores, scores.number(-std::numeric_limits<double>::infinity()));
   return where(kept, Expr(scores.g, ops::softmax(scores.g, others, scores.rank() - 1)),
                scores.number(0));
 }
 
 Expr transformed(Expr scores, const std::string& transform) {
   if (transform == "LOGISTIC") return sigmoid(scores);
-  if (transform == "SOFTMAX")
-    return {scores.g, ops::softmax(scores.g, scores, scores.rank() - 1)};
+  if (transform == "SOFTMAX") return {scores.g, ops::softmax(scores.g, scores, scores.rank() - 1)};
   if (transform == "SOFTMAX_ZERO") return softmax_of_others(scores);
   if (transform != "NONE" && !transform.empty())
     fail(ErrorCode::unsupported, "post_transform ", transform, " is not supported");
