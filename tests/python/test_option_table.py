@@ -131,6 +131,7 @@ USES_OF_AUTOTUNE = {
     "src/compile/compile.cpp",
     "src/backend/backend.hpp",
     "src/backend/cpu/code.cpp",
+    "src/backend/cuda/cuda_backend.cpp",
     "tools/bench.cpp",
     "python/gex/dynamo/backends.py",
     "python/gex/debug/graph_forms.py",

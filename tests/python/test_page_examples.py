@@ -39,7 +39,7 @@ OTHERS = {
 
 
 # Pages whose examples are run here.
-EXAMPLES = ["artifact", "c_api", "command", "es", "onnx", "passes"]
+EXAMPLES = ["artifact", "c_api", "command", "cuda", "es", "onnx", "passes"]
 
 
 def blocks(page: str, language: str) -> list[str]:

@@ -40,8 +40,8 @@ void check_on_device(unsigned flags) {
          "; it is GEX_INPUTS_ON_DEVICE, GEX_OUTPUTS_ON_DEVICE, both, or both and GEX_ON_STREAM");
   if ((flags & GEX_ON_STREAM) != 0 && (flags & kTensors) != kTensors)
     fail(ErrorCode::invalid_argument,
-         "GEX_ON_STREAM needs all inputs and outputs on the device: add GEX_INPUTS_ON_DEVICE and "
-         "GEX_OUTPUTS_ON_DEVICE");
+         "GEX_ON_STREAM needs all inputs and outputs on the device: add "
+         "GEX_INPUTS_ON_DEVICE and GEX_OUTPUTS_ON_DEVICE");
 }
 
 gex_run_options to_run_options(const gex_run_options* given) {
