@@ -3,7 +3,8 @@ declares for itself, no other may declare again (scripts/unity.cmake).
 
 Checked are names in unnamed namespaces, static functions and variables, file-wide using
 declarations, and macros. Functions with other parameters are overloads and allowed; a function of
-the enclosing namespace with the same parameters is not: calls would be ambiguous.
+the enclosing namespace with the same parameters is not: calls would be ambiguous. A type of an
+outer namespace that a using declaration of another source hides must be written with its namespace.
 
 check_unity.py [ROOT]
 """
@@ -192,9 +193,54 @@ def included(root: pathlib.Path, sources: list[pathlib.Path]) -> list[pathlib.Pa
     return [root / "src" / name for name in sorted(found) if (root / "src" / name).is_file()]
 
 
+def types_of(root: pathlib.Path) -> set[tuple[str, str]]:
+    """Namespace and name of each type that a header of src defines."""
+    headers = (root / "src").rglob("*.hpp")
+    return {(n.scope, n.name) for path in headers for n in names_of(path) if n.kind == "type"}
+
+
+def hides(using: Name, types: set[tuple[str, str]]) -> bool:
+    """Whether there is a type of this name in an outer namespace, other than the used one."""
+    outer = using.scope.split("::")[:-1]
+    qualifier = using.detail.split()[-1].split("::")[-2]
+    return any(
+        ("::".join(outer[: k + 1]), using.name) in types and outer[k] != qualifier
+        for k in range(len(outer))
+    )
+
+
+def hidden_types(
+    root: pathlib.Path, library: str, paths: list[pathlib.Path], types: set[tuple[str, str]]
+) -> Iterator[str]:
+    """Uses of a type of an outer namespace where another source's using declaration hides it."""
+    names = {path: names_of(path) for path in [*included(root, paths), *paths]}
+    usings = [
+        (path, name)
+        for path in paths
+        for name in names[path]
+        if name.kind == "using" and hides(name, types)
+    ]
+    for path, own in names.items():
+        code = blank(path.read_text())
+        for source, using in usings:
+            inside = any(name.scope == using.scope for name in own)
+            if not inside or any((n.kind, n.name) == ("using", using.name) for n in own):
+                continue
+            use = rf"(?<![\w:.>])(?<!class )(?<!struct ){using.name}\b"
+            if match := re.search(use, code):
+                yield (
+                    f"{path.relative_to(root).as_posix()}:{line_of(code, match.start())}: "
+                    f"{using.name} is another type after `{using.detail}` in "
+                    f"{source.relative_to(root).as_posix()}:{using.line}, which "
+                    f"{library.split()[0]} compiles together with it: write its namespace"
+                )
+
+
 def check(root: pathlib.Path) -> list[str]:
     problems = []
+    types = types_of(root)
     for library, paths in libraries(root).items():
+        problems += dict.fromkeys(hidden_types(root, library, paths, types))
         seen: dict[tuple[str, str], list[tuple[str, Name]]] = defaultdict(list)
         for path in [*included(root, paths), *paths]:
             source = path.relative_to(root).as_posix()

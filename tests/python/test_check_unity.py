@@ -92,6 +92,32 @@ def test_a_header_that_another_source_includes_counts(tmp_path: Path) -> None:
     assert "src/ir/b.cpp:3: type Axis is also in src/ir/a.hpp:1" in line
 
 
+STORE = "namespace gex {\nclass Store {};\n}\n"
+USES_LOOP_STORE = "namespace gex::ir {\nusing loop::Store;\nStore a;\n}\n"
+
+
+@pytest.mark.parametrize(
+    ("second", "found"),
+    [
+        ("namespace gex::ir {\nint f(Store* s) { return 1; }\n}\n", True),
+        ("namespace gex::ir {\nint f(gex::Store* s) { return 1; }\n}\n", False),
+        ("namespace gex::ir {\nusing loop::Store;\nint f(Store* s) { return 1; }\n}\n", False),
+        ("namespace gex {\nint f(Store* s) { return 1; }\n}\n", False),
+    ],
+)
+def test_a_type_that_another_source_hides_is_found(
+    tmp_path: Path, second: str, found: bool
+) -> None:
+    (tmp_path / "src" / "base").mkdir(parents=True)
+    (tmp_path / "src" / "base" / "store.hpp").write_text(STORE)
+    problems = clashes(tmp_path, USES_LOOP_STORE, second)
+    if not found:
+        assert problems == []
+        return
+    (line,) = problems
+    assert line.startswith("src/ir/b.cpp:2: Store is another type after `using loop::Store`"), line
+
+
 def test_extensions_are_libraries_too(tmp_path: Path) -> None:
     text = local("int f() { return 1; }")
     assert clashes(tmp_path, text, text, "frontend/python/a.cpp", "frontend/python/b.cpp")

@@ -25,7 +25,7 @@ namespace gex::backend::cuda {
 class Tuner {
  public:
   // `machine`: the GPU and the compiler that the measurements are for. The store may be null.
-  Tuner(std::shared_ptr<Store> store, std::string machine)
+  Tuner(std::shared_ptr<gex::Store> store, std::string machine)
       : store_(std::move(store)), machine_(std::move(machine)) {}
 
   // For code `number`, with these values of its dims. Nothing: what the Program launches already.
@@ -41,7 +41,7 @@ class Tuner {
   std::optional<std::size_t> known(const Digest& key, const Candidates& candidates);
   std::size_t remember(const Digest& key, std::size_t choice, std::string finding);
 
-  const std::shared_ptr<Store> store_;
+  const std::shared_ptr<gex::Store> store_;
   const std::string machine_;
   mutable std::mutex mutex_;  // guards the following fields
   std::unordered_map<std::string, std::size_t> known_;
